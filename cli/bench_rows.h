@@ -27,7 +27,7 @@ struct bench_row {
 struct bench_rows {
     double rate;
     uint64_t records;    /* records read */
-    size_t keys, absent; /* number of distinct keys, and of keys not among them */
+    size_t keys, absent; /* number of distinct keys; number of absent keys */
     double key_bytes;    /* mean length */
     bool cut;            /* reading stopped at --most keys; there is more input */
     const char *hash;    /* name of the hash profile */

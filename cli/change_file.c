@@ -95,7 +95,8 @@ static int change_check_ours(struct change *c)
             "'%s'); use the same --trim, --lower and --as",
             c->file.path, c->file.recipe, now);
     }
-    if (*now && !*c->file.recipe) { /* other software may have converted the keys */
+    /* If the file has no recipe, other software may have converted the existing keys. */
+    if (*now && !*c->file.recipe) {
         say_warning("%s: the file does not record how keys are converted; use the same "
                     "conversion ('%s') for lookups",
                     c->file.path, now);

@@ -80,7 +80,7 @@ struct chart_ticks {
     size_t count;
 };
 
-/* Returns the position of a value on an axis, which is between 0 and 1 within the range. */
+/* Returns the position of a value on an axis: from 0 to 1 if the value is within the axis range. */
 static double chart_place(const struct chart_axis *axis, double value)
 {
     if (axis->log) {
@@ -268,8 +268,8 @@ static void chart_line(FILE *to, const struct chart_lines *lines,
     (void)fputs("/>\n", to);
 }
 
-/* Draws markers on some points. Consecutive styles mark different points, so that both lines are
- * visible where they coincide. */
+/* Draws markers on some points. Consecutive styles mark different points, so that the markers of
+ * all lines are visible where lines coincide. */
 static void chart_markers(FILE *to, const struct chart_lines *lines,
                           const struct chart_series *s, double top)
 {

@@ -37,7 +37,7 @@ struct chart_series {
     const char *name;
     const double *x, *y;
     size_t count;
-    unsigned style; /* color, dash and marker; consistent across charts */
+    unsigned style; /* selects the color, dash pattern and marker */
 };
 
 struct chart_lines {

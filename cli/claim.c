@@ -160,7 +160,7 @@ static int claim_patience(double *seconds)
                    text);
 }
 
-/* Waits between two attempts. Returns an exit code; CLI_OK means that the caller should try
+/* Waits before the next attempt. Returns an exit code; CLI_OK means that the caller should try
  * again. */
 static int claim_pause(const char *path, const struct progress *since, double most)
 {
@@ -327,7 +327,7 @@ static void claim_release(size_t kept)
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
         if (claim_is_there(claim)) {   /* (L3) */
-            (void)unlink(claim->name); /* (L1) remove it while it is locked */
+            (void)unlink(claim->name); /* (L1) remove the file while it is locked */
         }
         if (claim->fd >= 0) {
             (void)close(claim->fd);

@@ -132,8 +132,8 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
 }
 
 /* Fails if the process that sent a shard is not listed in the witness that was read before the
- * dump. Keys may be missing from its data, and by the time the witnesses are read again, another
- * process may have taken its place. */
+ * dump. Keys may be missing from that process's data. By the time the witnesses are read again,
+ * another process may have taken over the shard, so the loss would not be noticed then. */
 static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
@@ -178,7 +178,7 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    /* As in bloomgate split, the prefix is claimed before the shard files. */
+    /* As in bloomgate split, the prefix is claimed before the shard files to avoid deadlocks. */
     code = code ? code : claim_file(prefix);
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);

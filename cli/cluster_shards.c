@@ -23,7 +23,7 @@ static bg_bytes shards_word(const char *word)
 
 /* ---- Replies of shards -------------------------------------------------------------------------- */
 
-/* Counts the replies that are +OK or integers, and stores the first error. */
+/* Statistics about the shards' replies, and the first error. */
 struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* the shard that replied with the error */
@@ -76,7 +76,8 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    struct cluster_view view = { 0 }; /* if left empty, nothing is written */
+    /* The view stays empty for VOUCH_READ, so nothing is written. */
+    struct cluster_view view = { 0 };
     bg_errinfo info;
     *doubted = 0;
     if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))

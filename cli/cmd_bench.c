@@ -119,7 +119,7 @@ static bool bench_row(struct bench *b, struct bench_row *row)
     task.spec.items = b->pool.count;
     task.spec.rate = b->rows.rate;
     task.spec.hash = b->secret.hash;
-    if (row->kind == BG_KIND_WINDOW) { /* all keys fall within one window */
+    if (row->kind == BG_KIND_WINDOW) { /* the window is large enough for all keys */
         window.count = b->pool.count;
         task.spec.window = &window;
     }

@@ -70,7 +70,8 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum { BUILD_FIRST_LAYER = 1 << 20 }; /* capacity if the number of keys is unknown */
+/* The capacity of the first layer if the number of keys is unknown. */
+enum { BUILD_FIRST_LAYER = 1 << 20 };
 
 struct build {
     const struct build_options *options;
@@ -255,8 +256,8 @@ static int build_make(struct build *b)
 
 /* ---- Input identity --------------------------------------------------------------------------- */
 
-/* Describes how the input is split into records and fields. (How fields are converted is described
- * by the recipe.) */
+/* Describes how the input is split into records and fields. (The recipe describes how fields are
+ * converted.) */
 static void build_cut(const struct build *b, char text[256])
 {
     const struct key_format *f = &b->format;
@@ -591,7 +592,7 @@ static int build_resume(struct build *b)
     uint64_t offset = 0;
     int code = build_partial(b, path);
     if (!code
-        && !bg_file_get_info(path, &about, NULL)) { /* filter_open reports errors */
+        && !bg_file_get_info(path, &about, NULL)) { /* filter_open reports any error */
         b->spec.kind = about.kind;
     }
     code = code
@@ -695,8 +696,8 @@ static int build_read_shard(const char *text, struct input_part *part)
     return CLI_OK;
 }
 
-/* If OUT exists and is not a filter, the arguments may be in the wrong order, and -f would
- * overwrite the key file. */
+/* Claims OUT. If OUT exists and is not a filter, the error message does not suggest -f: the
+ * arguments may be in the wrong order, and -f would overwrite the key file. */
 static int build_may_write(const struct build *b)
 {
     struct stat about;

@@ -107,7 +107,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     bg_errinfo why;
     struct progress progress;
     file = (struct filter_file){ .path = path };
-    if (o->open.keyring) { /* a damaged header is detected again below */
+    if (o->open.keyring) { /* damage to the header is ignored here and reported below */
         bg_file_info about = { .struct_size = sizeof about };
         if (!bg_file_get_info(path, &about, NULL)) {
             const int code = filter_secret(path, &o->open, &file, &opening);

@@ -21,7 +21,7 @@ struct command {
     const char *usage;   /* "[options] OUT [KEYS...]" */
     const char *about;   /* for the man page: paragraphs separated by empty lines */
     size_t size;         /* size of the options struct, which is zeroed first */
-    struct option_use uses[COMMAND_USES + 1]; /* in addition to the common options */
+    struct option_use uses[COMMAND_USES + 1]; /* groups other than the common options */
     struct command_example examples[COMMAND_EXAMPLES];
     const char *const
         *words; /* NULL-terminated list of allowed arguments; NULL for file names */

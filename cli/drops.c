@@ -8,7 +8,7 @@
 enum {
     DROPS_WORD = 64,
     DROPS_STEPS = 16,
-    DROPS_SAMPLE = 4 << 20 /* bytes sampled per measurement */
+    DROPS_SAMPLE = 4 << 20 /* bytes of each part sampled per measurement */
 };
 
 static const double drops_slack = 0.5; /* lines */

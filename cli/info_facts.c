@@ -12,8 +12,9 @@
 #include <time.h>
 
 /* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
- * factor. It ignores an excess that is due to chance or to the canaries of a small filter, because
- * the estimated number of keys may exceed the capacity even if the actual number does not. */
+ * factor. A high rate alone is not sufficient, because it may be due to chance or to the canaries
+ * of a small filter. If the filter has a fixed capacity, the lower bound of the estimated number of
+ * keys must also exceed the capacity plus the number of canaries. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)

@@ -208,8 +208,8 @@ static bool input_look_ahead(struct input *input)
     return n >= 0;
 }
 
-/* Returns whether stdout is redirected to an input file, in which case the input would never end:
- * `... FILE >> FILE`. */
+/* Returns whether stdout is redirected to an input file, as in `command FILE >> FILE`. In that
+ * case, the input would never end. */
 static bool input_is_output(const struct input *input)
 {
     struct stat in, out;

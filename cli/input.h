@@ -70,7 +70,7 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
 /* Returns whether data can be read without waiting. Returns true if no file is open. */
 bool input_is_ready(const struct input *input);
 
-/* Continues reading at a position that earlier values of `at` and `offset` describe. Regular files
+/* Continues reading at a position specified by earlier values of `at` and `offset`. Regular files
  * only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 

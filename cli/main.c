@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
     }
-    if (main_is_cluster(name)) { /* keep the argument, an option of `cluster` */
+    if (main_is_cluster(name)) { /* keep --cluster: it is an option of `cluster` */
         name = "cluster";
         rest--;
         count++;

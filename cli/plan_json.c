@@ -3,7 +3,7 @@
 
 #include "json.h"
 
-/* Omits values that were not requested. */
+/* Prints a value, or nothing if the value was not requested. */
 static void plan_json_given(struct json *json, const char *name, double value)
 {
     if (value > 0) {

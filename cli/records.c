@@ -233,7 +233,7 @@ struct csv_place {
     bool closed; /* the previous byte closed the quotes */
 };
 
-/* Advances by one byte. */
+/* Advances the parser state by one byte. */
 static void csv_step(struct csv_place *place, char c, char delimiter)
 {
     if (place->quoted) {
@@ -293,9 +293,9 @@ static uint64_t keys_mask(const char *bytes, char separator)
 #endif
 }
 
-/* Stores the ends of the records whose separators a mask indicates. Lines usually have twenty bytes
- * or more, so four ends per mask are stored without a branch. A branch would be mispredicted for
- * every other mask. Surplus ends are overwritten by the next mask's ends. */
+/* Stores the end offsets of the records whose separators are set in `mask`. Lines are usually at
+ * least 20 bytes long, so 64 bytes rarely contain more than four separators. The first four ends
+ * are stored without branching, because a branch would be mispredicted for every other mask. Surplus ends are overwritten by the next mask's ends. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
     const uint64_t top = UINT64_C(1) << 63; /* __builtin_ctzll(0) is undefined */
@@ -310,8 +310,8 @@ static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t coun
     return count;
 }
 
-/* Finds the ends of all records. If the last record has no separator, it ends at the end of the
- * chunk. */
+/* Finds the ends of all records, which end with `separator`. If the last record has no separator,
+ * it ends at the end of the chunk. */
 static bool keys_find_separated(struct chunk *chunk, char separator)
 {
     size_t count = 0;
@@ -335,7 +335,7 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
     return true;
 }
 
-/* Finds the ends of records in other formats, one record at a time. `next` returns the end of the
+/* Finds the ends of binary or CSV records, one record at a time. `next` returns the end of the
  * record that starts at `at`. */
 static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
                              size_t (*next)(const struct key_format *format,
@@ -390,7 +390,8 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Moves the contiguous records `first` to `last`. Returns the number of bytes moved. */
+/* Copies records `first` to `last`, which are adjacent, to `to`. Returns the number of bytes
+ * copied. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -491,8 +492,8 @@ static bg_bytes keys_trim(bg_bytes text)
     return (bg_bytes){ data, text.len };
 }
 
-/* Convert text to another key form, write the result to `to`, and return false if the text is
- * invalid. */
+/* The next functions convert text to another key form and write the result to `to`. They return
+ * false if the text is invalid. */
 static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
 {
     const char *data = text.data;

@@ -45,7 +45,7 @@ int keys_format(const struct key_options *options, struct key_format *format);
 
 /* A recipe such as "trim,lower,int64" describes how the text of a record is converted to a key; ""
  * means that the text is unchanged. keys_follow adopts a recipe, unless options specify a
- * conversion. It returns false if the recipe contains an unknown word. */
+ * conversion. keys_follow returns false if the recipe contains an unknown word. */
 enum { KEY_RECIPE = 64 };
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE]);
 bool keys_follow(const char *recipe, struct key_format *format);

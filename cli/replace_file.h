@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Syncs a file. An interrupting signal is not an error, unless it requests a stop. */
+/* Syncs a file. If a signal interrupts the call, retries, unless the signal requests a stop. */
 bool replace_sync(int fd);
 
 /*

@@ -102,8 +102,8 @@ int screen_columns(void)
     return screen_size().ws_col;
 }
 
-/* Returns the length in bytes of the first characters of a line. In UTF-8, a character may consist
- * of several bytes. */
+/* Returns the length in bytes of the first `columns` characters of a line. In UTF-8, a character
+ * may consist of several bytes. */
 static size_t screen_cut(const char *line, size_t n, unsigned columns)
 {
     size_t bytes = 0;

@@ -162,8 +162,8 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     return code;
 }
 
-/* Describes a filter of fixed size for the expected number of keys and the canaries of a
- * state. */
+/* Describes a filter of fixed size for the expected number of keys and, if the state is saved, the
+ * canaries. */
 static int seen_plan_fixed(const struct seen *seen, const struct input *input,
                            const struct key_format *format, bg_spec *spec)
 {

@@ -36,7 +36,7 @@ struct seen {
     int progress;     /* enum say_when */
     bg_filter *filter;
     uint64_t keys;           /* keys at the start (approximate for a loaded state) */
-    struct drops_sum past;   /* totals of earlier runs, for the state of a window */
+    struct drops_sum past;   /* totals of earlier runs, if the filter is a window */
     double rate;             /* share of new lines that may be dropped */
     struct secret secret;    /* secret of a new filter */
     struct filter_file file; /* the state file; its path is NULL if there is none */

@@ -28,14 +28,14 @@
  *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
  *   one row fewer than there are bits per key, and uses fewer bits than the budget allows.
  *
- * Bloom filter. There are m = bits positions. Position i of a hash is derived from one half of a
- * 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to build than a ribbon, and is used
- * for more than a million keys.
+ * Bloom filter. The filter has m = `bits` positions, and a hash selects k of them. Position i of a
+ * hash is derived from one half of a 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to
+ * build than a ribbon, and is used for more than a million keys.
  *
  * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
- * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores one checksum
- * for all filters of a table, but verifies it only with paranoid checks enabled. Without this
- * check, a ribbon with wrong bits would answer "no" for half of its keys.
+ * bytes that are too short, have an unknown layout, or have a wrong check byte. LevelDB stores one
+ * checksum for all filters of a table, but verifies it only with paranoid checks enabled. Without
+ * the check byte, a ribbon with wrong bits would answer "no" for half of its keys.
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
@@ -323,7 +323,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
         shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_MIN;
         shape.max_bytes =
             SMALL_HEADER + SMALL_MIN + small_filter_bytes(shape.limit, shape.rows);
-    } else { /* no ribbon is possible, or its rate would be no lower */
+    } else { /* no ribbon is possible, or its rate would not be lower */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
                   : best_k > SMALL_MAX_ROWS ? SMALL_MAX_ROWS

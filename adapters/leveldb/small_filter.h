@@ -19,7 +19,7 @@ enum {
     SMALL_HEADER = 2, /* bytes before the bits: the layout and the check */
     SMALL_MAX_ROWS =
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
-    SMALL_SEEDS = 8,   /* number of seeds (matrices) that the header can specify */
+    SMALL_SEEDS = 8,   /* number of seeds; each seed results in a different matrix */
     SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
     SMALL_MAX_RIBBON = 1 << 20 /* maximum number of keys in a ribbon */
 };
@@ -34,7 +34,7 @@ struct small_shape {
 };
 
 /* One equation of the ribbon: its coefficients, where bit 0 belongs to column `start`, and the
- * required bit of every row. Pivots have the same type during elimination. */
+ * required bit of every row. Elimination also stores its pivots in this struct. */
 struct small_equation {
     uint64_t low, high;
     uint32_t start, values;
@@ -42,8 +42,8 @@ struct small_equation {
 
 /*
  * Returns the shape for n hashes (at least 1) and this many bits per key (from 1 to
- * SMALL_MAX_ROWS). The shape is a Bloom filter if `bloom` is set, if there are too many keys for a
- * ribbon, or if a ribbon would not have a lower false-positive rate.
+ * SMALL_MAX_ROWS). The shape is that of a Bloom filter if `bloom` is set, if there are too many
+ * keys for a ribbon, or if a ribbon would not have a lower false-positive rate.
  */
 struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom);
 

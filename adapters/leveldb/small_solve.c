@@ -1,14 +1,15 @@
 /*
  * small_solve.c - solves the equations of a ribbon.
  *
- * There is one equation per key: the parity of some columns of row r is bit r of the key's values.
- * All rows have the same coefficients, so one elimination solves for all rows at once.
+ * Each key contributes one equation: in every row r, the parity of the columns that the key selects
+ * must equal bit r of the key's values. All rows have the same coefficients, so one elimination
+ * solves for all rows at once.
  *
- * If coefficients and values fit into one or two words, which is the usual case in LevelDB, the
- * whole matrix is brought to diagonal form: for each column, the first remaining equation that
- * contains the column is XORed into all other equations that contain it. This is more work than
- * necessary, but it has no branches, and compilers vectorize it, so it is twice as fast as the
- * other method.
+ * In LevelDB, the coefficients and values of an equation usually fit into one or two words. In that
+ * case, the whole matrix is brought to diagonal form: for each column, the first remaining equation
+ * that contains the column is XORed into all other equations that contain it. This is more work
+ * than necessary, but it has no branches, and compilers vectorize it, so it is twice as fast as the
+ * method below.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
  * such an equation exists. Bit 0 of its coefficients stands for column i and is always set. As long
@@ -154,7 +155,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
 
 /* ---- Bands ----------------------------------------------------------------------------- */
 
-/* Shifts out the zeros below the lowest coefficient. There must be a coefficient. */
+/* Shifts out the zeros below the lowest coefficient. At least one coefficient must be nonzero. */
 static void small_solve_shift(struct small_equation *e)
 {
     if (!e->low) {

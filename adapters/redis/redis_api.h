@@ -123,7 +123,7 @@ enum { /* key flags */
        REDIS_KEY_DELETE = 1 << 7
 };
 
-enum { /* how to find the first key and the following keys */
+enum { /* how the server finds the first key and the remaining keys */
        REDIS_KEYS_BY_INDEX = 2,
        REDIS_KEYS_IN_RANGE = 2
 };
@@ -148,7 +148,7 @@ enum { /* argument flags */
 struct redis_command_argument {
     const char *name;
     enum redis_argument_type type;
-    int key_spec_index; /* key index of a key argument; -1 for other arguments */
+    int key_spec_index; /* index of the key spec for a key argument; -1 for other arguments */
     const char *token;
     const char *summary;
     const char *since;

@@ -4,8 +4,8 @@
  * registered.
  *
  * The server calls a command's function without identifying the command. Each command therefore
- * gets its own function from a fixed list; that function only passes on its index. (argv[0] does
- * not identify a command, since commands can be renamed.)
+ * gets its own function from a fixed list, which passes the command to redis_host_run. (argv[0]
+ * does not identify a command, since commands can be renamed.)
  */
 #include "redis_commands.h"
 

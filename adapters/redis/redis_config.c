@@ -9,8 +9,8 @@
  * CF_MAX_EXPANSIONS) also work there.
  *
  * Aliases: when the module is loaded, the server sets every setting that is missing from its
- * configuration file to the default. Setting a name to its default during loading therefore has no
- * effect, so that it does not overwrite a value that was set under an alias.
+ * configuration file to the default. This must not overwrite a value that was set under an alias,
+ * so setting a name to its default during loading has no effect.
  *
  * max-filter-memory 0 means half of the machine's memory. Without a limit, one command could
  * request more memory than the machine has. A kernel that overcommits memory grants the request
@@ -160,7 +160,7 @@ static int config_set_number(const char *name, long long value, void *context,
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Each function sets a value from a string, and returns NULL or an error message. */
+/* Each function below sets a value from a string. It returns NULL, or a message on error. */
 
 static const char *config_set_rate(bg_bytes text)
 {
@@ -284,8 +284,8 @@ static struct config_text {
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
     { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
-    /* valkey-bloom settings that have no effect here: layers are always mergeable and have the
-     * requested rate, and the settings above select the secret. */
+    /* These valkey-bloom settings are validated but have no effect. Layers are always mergeable and
+     * have the requested rate, and the settings above select the secret. */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };
@@ -427,7 +427,7 @@ const char *redis_config_name(RedisModuleString **argv, int argc)
 static const char *config_argument(bg_bytes word, bg_bytes value)
 {
     uint64_t number = 0;
-    if (args_is(word, "NAME")) { /* handled earlier, when the module was loaded */
+    if (args_is(word, "NAME")) { /* already applied by redis_config_name */
         return config_name_of(value) ? NULL : "expected bloomgate or bf";
     }
     for (size_t i = 0; i < CONFIG_TEXTS; i++) {

@@ -169,7 +169,7 @@ static void host_send_verbatim(struct redis_host *h)
 }
 
 /* Returns the argument index of a name. Every name points into argv, so comparing pointers is
- * enough to find it. */
+ * enough to find the index. */
 static size_t host_index(const struct redis_host *h, bg_bytes name)
 {
     size_t i = 1;
@@ -203,8 +203,8 @@ static bool host_loads(const struct redis_host *h)
 }
 
 /* Sets an object's secret and its filter's growth limit, before the object is stored under its
- * name. A filter that BF.INSERT creates gets the limit of a new filter even if `born_full` is set,
- * which is the case for a filter with a valkey-bloom seed. */
+ * name. `born_full` is set for a filter with a valkey-bloom seed. If BF.INSERT creates such a
+ * filter, the filter still gets the limit of a new filter. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -218,7 +218,7 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
 enum {
     HOST_JOB_NAMES = 4,
     HOST_JOB_LARGE = 4 << 20,
-    HOST_JOB_PAUSE = 10000000 /* nanoseconds between two checks for paused writes */
+    HOST_JOB_PAUSE = 10000000 /* nanoseconds between checks for paused writes */
 };
 
 /* Undoes host_adopt if the object is not stored under the name. */
@@ -278,7 +278,7 @@ static bg_err host_replace(struct host *host, bg_bytes name,
                            bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* same as h->first, because commands run one at a time */
+    (void)instead_of; /* always h->first, because commands run one at a time */
     const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
@@ -310,7 +310,7 @@ static bg_err host_record(struct host *host, struct object *object,
                           const struct change *change, bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)object; /* the object named by argv[1] */
+    (void)object; /* always the object named by argv[1] */
     (void)info;
     if (change->op != CHANGE_ROTATE && change->n == 1
         && (h->argc == 3 || change->op == CHANGE_REMOVE)) {
@@ -546,7 +546,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name,
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* same as h->first, which host_job_stands checks */
+    (void)instead_of; /* always h->first, which host_job_stands checks */
     struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);
@@ -620,7 +620,7 @@ static bool host_job_begin(struct redis_host *h)
     return true;
 }
 
-/* Returns whether this command loads the last chunk of a large dump, and its client can be
+/* Returns whether this command loads the last chunk of a large dump for a client that can be
  * blocked. */
 static bool host_job_fits(struct redis_host *h, int flags)
 {
@@ -644,8 +644,8 @@ static bool host_must_wait(const struct redis_host *h)
            && redis_memory_is_held(h->first);
 }
 
-/* Called when a filter is used. Frees the filter's dump copy if the copy has not been read for too
- * long. */
+/* Called when a filter is used. Frees the filter's dump copy if nothing has read it within the
+ * timeout. */
 static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {

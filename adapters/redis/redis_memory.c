@@ -33,9 +33,9 @@ enum {
 
 static _Atomic uint64_t memory_used;
 
-/* Zeroes memory. Whole pages of large blocks are returned to the kernel, which provides zeroed
- * pages on the next access, because allocators use private anonymous memory. If the kernel refuses,
- * as it does for locked pages, the pages are overwritten. */
+/* Zeroes memory. Whole pages of large blocks are returned to the kernel. Allocators use private
+ * anonymous memory, so the kernel provides zeroed pages on the next access. If the kernel refuses
+ * to take the pages back, as it does for locked pages, they are overwritten. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -52,7 +52,7 @@ static void memory_clear(char *memory, size_t bytes)
 /* ---- The guard ------------------------------------------------------------------------------- */
 
 enum {
-    GUARD_STEP = 1 << 20, /* bytes between two checks of the server's memory */
+    GUARD_STEP = 1 << 20, /* bytes allocated between checks of the server's memory */
     GUARD_SHARE = 8 /* a command may use 1/8 of maxmemory if keys can be evicted */
 };
 
@@ -60,7 +60,7 @@ static _Thread_local struct {
     bool on, refused;
     uint64_t unseen;  /* bytes allocated since the last check */
     uint64_t taken;   /* bytes allocated since the guard was switched on */
-    uint64_t granted; /* number of bytes that may be allocated without being refused */
+    uint64_t granted; /* number of bytes that may still be allocated without a check */
 } guard;
 
 void redis_memory_guard(bool on)
@@ -210,7 +210,7 @@ uint64_t redis_memory_used(void)
 
 /* ---- Defragmentation ------------------------------------------------------------------------- */
 
-enum { DEFRAG_STEP = 16 }; /* number of allocations between two time checks */
+enum { DEFRAG_STEP = 16 }; /* number of allocations between checks of the time */
 
 static _Atomic uint64_t defrag_moves;
 static bool defrag_on = true;
@@ -284,7 +284,7 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
     return defrag.stopped;
 }
 
-/* Moves nothing, but adds up the sizes of the server's blocks. */
+/* Adds up the sizes of the server's blocks, without moving them. */
 static void *defrag_measure(void *context, void *memory, size_t bytes, size_t alignment)
 {
     size_t *sum = context;
@@ -313,8 +313,8 @@ uint64_t redis_memory_moves(void)
 
 enum {
     REAPER_LARGE = 1 << 20,
-    REAPER_PATIENCE = 1000000,  /* nanoseconds to wait for the thread */
-    REAPER_EVICTION = 999999999 /* nanoseconds to wait while keys are being evicted */
+    REAPER_PATIENCE = 1000000,  /* maximum wait for the thread, in nanoseconds */
+    REAPER_EVICTION = 999999999 /* maximum wait during eviction, in nanoseconds */
 };
 
 static pthread_t memory_main;

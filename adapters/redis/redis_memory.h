@@ -40,8 +40,8 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 /* Enables or disables defragmentation (default: enabled). */
 void redis_memory_let_move(bool on);
 
-/* Returns the number of bytes that the server counts for an object, or 0 if the number cannot be
- * determined now, or if the memory was not allocated by the server. Main thread only. */
+/* Returns the number of bytes that the server counts for an object, or 0 if the number cannot
+ * currently be determined or the server did not allocate the memory. Main thread only. */
 size_t redis_memory_of(struct object *object);
 
 /* Returns the number of allocations moved so far. */
@@ -57,7 +57,7 @@ uint64_t redis_memory_moves(void);
 void redis_memory_free_object(struct object *object);
 
 /* Hold and release an object. A held object is not freed until its last holder releases it. The
- * count is stored in the object's `id`. */
+ * number of holders is stored in the object's `id`. */
 void redis_memory_hold(struct object *object);
 void redis_memory_release(struct object *object);
 bool redis_memory_is_held(const struct object *object);

@@ -93,7 +93,8 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
 
 /* ---- Content --------------------------------------------------------------------------------- */
 
-/* The content of a filter that is sent to replicas and the AOF, or to a rewritten AOF. */
+/* Filter content that is being sent to replicas and the AOF, or written to a new AOF during a
+ * rewrite. */
 struct sending {
     RedisModuleCtx *ctx;
     RedisModuleIO *io; /* or NULL */
@@ -214,7 +215,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
-    if (err) { /* saved as unknown content: every answer is "maybe" */
+    if (err) { /* the content is saved as unknown, and every answer will be "maybe" */
         redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }

@@ -10,8 +10,8 @@
  * about the secret, but makes it possible to detect a secret that does not match.
  *
  * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
- * the current secret, so set bloomgate.secret to the keyring's secret to load them. The library's
- * decoder rejects a filter that was built with a different secret.
+ * its current secret. To load them, set bloomgate.secret to the secret in the keyring. The
+ * library's decoder rejects a filter that was built with a different secret.
  *
  * Thread safety: any thread may call these functions. The bytes of a secret do not change while
  * it is held.

@@ -34,9 +34,9 @@ bg_bytes redis_state_secret(const struct object *object)
                : (bg_bytes){ "", 0 };
 }
 
-enum {
-    STATE_SMALL = 64 << 10
-}; /* below this size, querying canaries would take longer than everything else */
+/* Smaller objects are saved without canaries, because querying the canaries would take longer than
+ * all other steps. */
+enum { STATE_SMALL = 64 << 10 };
 
 bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info)
@@ -108,8 +108,8 @@ static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
     return keyed ? redis_secret_join(shape->key_id, secret.data, held, info) : BG_OK;
 }
 
-/* Decodes the content. The object's own growth limit does not apply, since its content must not
- * be lost. */
+/* Decodes the content. If the content exceeds the object's own growth limit, only the server's
+ * limit applies, because existing content must not be lost. */
 static bg_err state_decode(const struct object_shape *shape, struct gather *content,
                            struct command_settings *settings, struct object **object,
                            bg_errinfo *info)
@@ -132,8 +132,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* Caps an object's growth limit at this server's limit for new objects. A limit of 0 means that the
- * state comes from a primary or a file; the object then keeps its own limit. */
+/* Caps an object's growth limit at this server's limit for new objects. `most` is 0 if the state
+ * comes from a primary or a file; the object then keeps its own limit. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {

@@ -5,7 +5,7 @@
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
  * content is allocated as chunks are received, regardless of the announced size (gather.h). Errors
- * are logged and cause RESTORE or the loading of the file to fail. They never produce a filter with
+ * are logged, and RESTORE or the loading of the RDB file fails. Errors never produce a filter with
  * false negatives.
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
@@ -187,10 +187,10 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* Returns the effort of freeing an object, in the server's units: approximately the number of pages
- * and shards. The server frees up to 64 units on its main thread. A server that is evicting keys
- * must free the object immediately, because it does not account for memory that another thread is
- * still freeing, and would evict more keys than necessary. */
+/* Returns how much work it is to free an object, in the server's units: approximately the number of
+ * pages and shards. The server frees objects of up to 64 units on its main thread. A server that is
+ * evicting keys must free the object immediately, because it does not account for memory that
+ * another thread is still freeing, and would evict more keys than necessary. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;

@@ -12,7 +12,8 @@ bool redis_type_register(RedisModuleCtx *ctx);
 /* Returns the number of filters in the server, including those being freed. */
 uint64_t redis_type_count(void);
 
-/* Counts an object that has become a value. The type's `free` method decrements the count. */
+/* Increments the number of filters after an object has become a value. The type's `free` method
+ * decrements the number. */
 void redis_type_born(void);
 
 #endif

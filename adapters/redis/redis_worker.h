@@ -13,8 +13,8 @@ bool redis_worker_there(void);
 /* Queues a function to run on the thread, which must be running. */
 void redis_worker_run(void (*run)(void *job), void *job);
 
-/* Counts a finished job. Call it before unblocking the job's client, so that the client sees the
- * new count. */
+/* Counts a finished job. Call this function before unblocking the job's client, so that the client
+ * sees the new count. */
 void redis_worker_count(void);
 
 /* Returns the number of finished jobs. */

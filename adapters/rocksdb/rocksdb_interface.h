@@ -15,8 +15,8 @@
  *     10.9 to 11.9    CalculateSpace and EstimatedFpRate at the end
  *
  * The compiler rejects versions that are not in this list. Before you raise the limit, compare the
- * declarations with table/block_based/filter_policy_internal.h in that version. The headers and the
- * loaded library must have the same version, as RocksDB itself requires.
+ * declarations with table/block_based/filter_policy_internal.h in the new version. The headers and
+ * the loaded library must have the same version, as RocksDB itself requires.
  */
 #ifndef ROCKSDB_INTERFACE_H
 #define ROCKSDB_INTERFACE_H

@@ -2,16 +2,16 @@
  * rocksdb_policy.cc - the RocksDB filter policy: glue code only.
  *
  * Each table file has one builder. RocksDB passes the keys and prefixes to it one by one; they are
- * hashed immediately, and the filter is laid out when the file (or a partition of its filter) ends.
- * A reader is created for every filter block that is loaded into memory, and queries the block in
- * place; see sst_filter.h.
+ * hashed immediately, and the filter is laid out when the file (or a partition of its filter) is
+ * complete. A reader is created for every filter block that is loaded into memory, and queries the
+ * block in place; see sst_filter.h.
  *
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
  * files are long-lived. RocksDB reports the level of a file. Files on the bottommost level get
  * filters of the configured kind, and so do files whose level is unknown because they are written
  * for ingestion (SstFileWriter). All other files get blocked filters, with enough bits for the same
- * false-positive rate. The rate matters on every level because a get queries all of them, and the
- * extra bits cost little because the upper levels hold few of the keys.
+ * false-positive rate. The rate matters on every level, because a Get call queries all levels. The
+ * extra bits cost little, because the upper levels hold few of the keys.
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
@@ -135,10 +135,10 @@ class Builder : public rocks::FilterBitsBuilder
 #endif
 
   private:
-    const SstShape shape_; /* a copy, because the policy may be deleted first */
+    const SstShape shape_; /* a copy, because the policy may be deleted earlier */
     const SstKind kind_;
     const bool verify_;
-    bool finished_ = false; /* hashes_ contains the hashes of a finished filter */
+    bool finished_ = false; /* whether the filter for hashes_ has been finished */
     HashPieces hashes_;
 };
 

@@ -37,7 +37,7 @@ constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
 constexpr size_t kPriced =
-    512; /* price table size; lines with more keys have its last price */
+    512; /* size of the price table; its last price applies to all fuller lines */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -182,7 +182,7 @@ class Balance
     }
 
   private:
-    /* Computes the total price of a group's lines if its keys are distributed in this way.
+    /* Computes the total price of a group's lines if its keys are distributed as `way` specifies.
      * Positions within the group are in units of 1/2^24, which is precise enough for computing the
      * price, but not for placing keys. */
     float Price(uint64_t group, unsigned way)
@@ -206,7 +206,7 @@ class Balance
     std::vector<uint64_t> rests_;
 };
 
-/* Maps hashes to their places and adds them. */
+/* Maps each hash to its place, and adds the place to the filter. */
 void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &grouped)
 {
     uint64_t placed[512];

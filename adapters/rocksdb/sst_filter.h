@@ -15,10 +15,10 @@
  *     [ 'b' 'g' 'R'              ]
  *
  * Zeros. A line of the filter should not straddle two CPU cache lines. The address at which
- * RocksDB will store the block is not known, but an allocator tends to return blocks of this size
- * at the same offset within a cache line (16 bytes after the start of a page in glibc). The number
- * of zeros is therefore chosen to suit the address at which the filter is laid out. If RocksDB
- * stores the block at a different offset, a query reads two cache lines instead of one.
+ * RocksDB will store the block is not known, but an allocator tends to return blocks of the same
+ * size at the same offset within a cache line (16 bytes after the start of a page in glibc). The
+ * number of zeros is therefore chosen to suit the address at which the filter is laid out. If
+ * RocksDB stores the block at a different offset, a query reads two cache lines instead of one.
  *
  * Balance. A blocked filter works best if its lines are evenly filled. With random placement, some
  * lines get many more keys than others, and have many more false positives. This can be avoided
@@ -127,8 +127,8 @@ class SstShape
         return bits_;
     }
 
-    /* Return the size in bytes of a filter for this many keys, and the number of keys that fit in a
-     * filter of this size. */
+    /* Bytes returns the size in bytes of a filter for this many keys. Keys returns the number of
+     * keys that fit in a filter of this size. */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
     /* Returns the false-positive rate of a blocked filter of this size. */
@@ -155,7 +155,7 @@ class SstShape
 
 /* Maps hashes to their places in a blocked filter (see "Balance" above). */
 struct SstPlaces {
-    uint64_t groups = 0;                 /* 0 if the hashes are used directly */
+    uint64_t groups = 0;                 /* 0 if the hashes themselves are the places */
     uint64_t span = 0;                   /* size of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
@@ -203,7 +203,7 @@ class SstAsked
     bg_packed *packed_ = nullptr;
     SstPlaces places_;
     const char *words_ = nullptr;
-    size_t stride_ = 0; /* approximate bytes per group */
+    size_t stride_ = 0; /* approximate size of a group in bytes */
     std::unique_ptr<uint64_t[]> copy_;
 };
 
