@@ -165,8 +165,7 @@ static bool ribbon_send_on(struct ribbon_work *w, const uint64_t *hashes, size_t
 {
     for (size_t i = 0; i < n; i++) {
         if (ribbon_cell(ribbon_start_of(w, hashes[i])) >= limit) {
-            return true; /* the hashes are sorted, so the remaining keys start at or above the limit
-                            * */
+            return true; /* the hashes are sorted, so no later key is below the limit */
         }
         if (w->sent_on == w->sent_on_most) {
             return false;

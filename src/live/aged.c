@@ -1,11 +1,11 @@
 /*
  * aged.c - a window that consists of age slices, with all bits of a key in one block.
  *
- * Idea. The filter is a partitioned Bloom filter with a ring of slices. An add sets one bit in each
- * of the k youngest slices. At the start of every period, a new slice is added at the young end,
- * and the oldest slice is dropped. So the bits of a key added in period p are always in the slices
- * p .. p + k - 1. The answer to a query is "maybe" if the key's bit is set in k consecutive slices
- * (Shtul, Baquero, Almeida, "Age-partitioned Bloom filters", 2020).
+ * Idea. The filter is a partitioned Bloom filter whose slices form a ring. An add sets one bit in
+ * each of the k youngest slices. At the start of every period, a new slice is added at the young
+ * end, and the oldest slice is dropped. So the bits of a key added in period p are always in the
+ * slices p .. p + k - 1. The answer to a query is "maybe" if the key's bit is set in k consecutive
+ * slices (Shtul, Baquero, Almeida, "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
@@ -14,8 +14,8 @@
  *
  * Layout. In the paper, slices are bit arrays, so a query touches several cache lines. Here, the
  * slices are the columns of small tables, called blocks. A row of a block is a word with one bit
- * for each slice. The high bits of a hash select a block, and a mix of all its bits selects k rows
- * of that block.
+ * for each slice. The high bits of a hash select a block, and a mix of all bits of the hash selects
+ * k rows of that block.
  *
  *                     slice  0 1 2 3 4 ...          31
  *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
@@ -25,8 +25,8 @@
  *
  * Slice s uses the key's row s mod k. Any k consecutive slices use each of the key's rows once,
  * so their bits are independent. A query reads k words of one block, regardless of the number of
- * generations. It masks each word with the slices that use the word and combines the results into
- * one word, whose set bits are the slices that contain the key's bit. Then it looks for k
+ * generations. It masks each word with the slices that use the word, and ORs the results into one
+ * word, whose set bits indicate the slices that contain the key's bit. Then it looks for k
  * consecutive set bits in this word:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
@@ -42,10 +42,10 @@
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
- * A run starts at one of g positions: at the oldest position with probability full(k), and at
- * each of the others with probability full(k) - full(k+1), because the slice before the run must
- * not be set. (If there are two separate runs, both are counted; the error is negligible at rates
- * below 10%.)
+ * A run of k set slices starts at one of g positions: at the oldest position with probability
+ * full(k), and at each of the others with probability full(k) - full(k+1), because the slice before
+ * the run must not be set. (If there are two separate runs, both are counted; the error is
+ * negligible at rates below 10%.)
  *
  * Fading. A key that has just expired still has all but one of its bits in live slices. The filter
  * still answers "maybe" for the key if other keys have set its bit in the slice after its last
@@ -55,9 +55,9 @@
  *
  * Cost. Clearing a slice, which happens once per period, visits all words of the filter in small
  * steps, whereas a window of generations only clears its oldest filter. Small blocks need more
- * bits: at 24 generations and 1%, this window needs 25.2 bits per key, compared with 19.5 for a
- * window of generations. With fewer than about ten generations, the ring has many more slices than
- * generations, and this window needs twice as many bits.
+ * bits: at 24 generations and a rate of 1%, this window needs 25.2 bits per key, compared with 19.5
+ * for a window of generations. With fewer than about ten generations, the ring has many more slices
+ * than generations, and this window needs twice as many bits as a window of generations.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
  * window.c explains why no key is lost.
@@ -74,7 +74,7 @@
 
 enum { AGED_ROW_CHOICE = 5, AGED_K_MIN = 2 };
 
-/* The minimum rate. Below this value, the sums lose all significant digits. */
+/* The minimum rate. Below this rate, the sums in the model lose all significant digits. */
 static const double aged_rate_least = 1e-9;
 
 static uint32_t aged_unit_bytes(uint32_t row_bits)
@@ -108,8 +108,9 @@ static void aged_model_init(struct aged_model *m, const struct window_shape *sha
     }
 }
 
-/* Returns the probability that `count` consecutive slices are set. The youngest of them is `ahead`
- * slices younger than the oldest slice of the current period. */
+/* Returns the probability that a key's bits are set by chance in `count` consecutive slices, called
+ * a run. The youngest slice of the run is `ahead` slices younger than the oldest slice of the
+ * current period. */
 static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
 {
     double sum = 0;
@@ -117,8 +118,8 @@ static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahe
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
         /* The slices of the period with index `back` start `back` - (k - 1) slices after the oldest
-         * slice of the run. The last period that reaches the run is the current period, or the
-         * period of the run's last slice. */
+         * slice of the run. The loop ends with the current period, or with the period whose oldest
+         * slice is the run's last slice, whichever is older. */
         for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
             uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];
@@ -134,8 +135,8 @@ static double aged_rate_at(const struct window_shape *shape, double lambda)
     aged_model_init(&m, shape, lambda);
     uint32_t k = m.k, last = m.generations - 1;
     double rate = 0;
-    /* Iterates over the runs that start at period q - i. Runs with i >= k - 1 have equal
-     * probabilities. */
+    /* Iterates over the runs whose oldest slice is q - i, where q is the current period. Runs with
+     * i >= k - 1 have equal probabilities. */
     for (uint32_t i = 0; i <= last; i++) {
         uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
         double begins = aged_full(&m, k, ahead);
@@ -154,8 +155,8 @@ static double aged_rate(const struct window_shape *shape, double n)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Computes the size of the ring and the width of the rows for k. Returns false if there are too
- * many generations. */
+/* Computes the size of the ring and the width of the rows for k. Returns false if the ring would
+ * have more than 64 slices. */
 static bool aged_try(struct window_shape *shape, uint32_t k)
 {
     shape->part.k = k;
@@ -165,7 +166,7 @@ static bool aged_try(struct window_shape *shape, uint32_t k)
     return shape->slices <= 64;
 }
 
-/* Computes the minimum number of blocks that achieves the rate, to within 0.5%. */
+/* Computes the minimum number of blocks that achieves the rate. The result is accurate to 0.5%. */
 static bool aged_fewest(struct window_shape *shape, double rate)
 {
     double few = 0, many = 1; /* keys per block and period */
@@ -279,8 +280,8 @@ static uint64_t aged_rows_of(uint64_t hash)
 }
 
 /*
- * The values that a lookup in one period needs, copied from the window once per group so that
- * loops keep them in registers. Callers of the functions below pass row_bits as a constant.
+ * The values that a lookup in one period needs, copied from the window once per group, so that the
+ * compiler can keep them in registers. Callers of the functions below pass row_bits as a constant.
  */
 struct aged_look {
     unsigned char *words;
@@ -302,7 +303,7 @@ static struct aged_look aged_look(const struct window *w, uint64_t period)
                                .live = in < 64 ? ((uint64_t)1 << in) - 1 : UINT64_MAX };
 }
 
-/* The location of row j of a block: its word, and its first bit in this word. */
+/* The location of row j of a block: its word, and the index of its first bit in this word. */
 struct aged_row {
     uint64_t *word;
     unsigned shift;
@@ -321,7 +322,7 @@ BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
 typedef uint16_t __attribute__((may_alias)) aged_row_16;
 typedef uint32_t __attribute__((may_alias)) aged_row_32;
 
-/* Reads only the row's part of the word. Like a load of the whole word, such a load sees every add
+/* Reads a row without the rest of its word. Like a load of the whole word, this load sees every add
  * that happened before it. */
 BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
                               uint32_t j, const uint32_t row_bits)
@@ -348,7 +349,7 @@ BGI_INLINE uint64_t aged_found(const struct aged_look *look, uint64_t at, uint64
     return found;
 }
 
-/* Returns whether k consecutive live slices are set. */
+/* Returns whether `found` contains k consecutive live slices. */
 BGI_INLINE bool aged_run(const struct aged_look *look, uint64_t found, const uint32_t k)
 {
     uint64_t x = found >> look->oldest;
@@ -584,8 +585,8 @@ static bool aged_equal(const struct window *a, const struct window *b)
 
 /* ---- Measuring ------------------------------------------------------------------- */
 
-/* Counts the set bits of each slice in every `one_in`-th line of 8 words. `ones` is indexed by the
- * slice's position in the ring. */
+/* Counts the set bits of each slice. Reads only every `one_in`-th line of 8 words. `ones` is
+ * indexed by the slice's position in the ring. */
 static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
 {
     const uint64_t words = w->shape.bytes / 8;
@@ -601,8 +602,8 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
 /*
  * Estimates the number of keys. Slice s contains the keys of the periods s - k + 1 .. s, so
  * taking every k-th slice, starting with the youngest, covers each period once. The share of the
- * last slice that belongs to expired periods is subtracted, on the assumption that keys are
- * distributed evenly. The rate is computed as if each period had the same number of keys.
+ * oldest of these slices that belongs to expired periods is subtracted, on the assumption that keys
+ * are distributed evenly. The rate is computed as if each period had the same number of keys.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
@@ -622,8 +623,8 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* `in` is the number of periods from slice - k + 1 to slice that are neither in the future
-         * nor expired. */
+        /* `in` is the number of periods from slice - k + 1 to slice that have not expired,
+         * including future periods. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

@@ -14,11 +14,11 @@
  * filters are in use.
  *
  * Rate. A generation that holds its share of the items has the rate 1 - (1 - rate)^(1/g), so g full
- * generations together have `rate`. At 1% and 24 generations, each generation has a rate of 0.042%,
- * which takes 18 bits per key in blocked filters. The window also needs a spare filter, and g
- * generations cover only g - 1 full periods, so it needs 19.5 bits per key in total. If a period
- * can have more keys than its share, part of the rate is reserved for its additional layers
- * (overflow.h).
+ * generations together have the window's rate. At a rate of 1% and 24 generations, each generation
+ * has a rate of 0.042%, which takes 18 bits per key in blocked filters. The window also needs a
+ * spare filter, and g generations cover only g - 1 full periods, so it needs 19.5 bits per key in
+ * total. If a period can have more keys than its share, part of the rate is reserved for its
+ * additional layers (overflow.h).
  *
  * Cost. A lookup of an absent key reads one cache line in each of g filters.
  */
@@ -126,11 +126,11 @@ static bg_err generations_make(struct window *w, bg_errinfo *info)
 
 static void generations_locate(const struct window *w, struct bgi_group *group)
 {
-    (void)w, (void)group; /* each generation's filter locates the group itself */
+    (void)w, (void)group; /* each generation's filter computes the locations itself */
 }
 
-/* Returns whether any generation from `youngest` back to the oldest may contain a
- * hash. */
+/* Returns whether the filter of any period, from `youngest` back to the oldest live period, may
+ * contain a hash. */
 static bool generations_has_from(const struct window *w, uint64_t period,
                                  uint64_t youngest, uint64_t hash)
 {
@@ -300,7 +300,8 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
                                      double *right, double *variance)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* ignored: the interval of `items` already includes this error */
+    /* Not used, because the confidence interval of `items` already includes this error. */
+    double missed;
     bgi_filter_info(part, m->most, &info, &missed);
     double error = bgi_estimate_error(&info.items);
     m->ones += info.ones;

@@ -7,14 +7,14 @@
 
 /*
  * The ratio of a layer's rate to the previous layer's rate. The model was evaluated for the ratios
- * 0.75, 0.80 .. 0.95, with a growth of 2, 3 and 4, and for 1 to 1000 times as many keys as the
- * first layer holds. The ratio 0.8 needs the fewest bits. Series that decrease more slowly, such as
- * 1/((i+1)(i+2)), pay off only after about twelve layers, and cost up to 2 bits per key before
- * that.
+ * 0.75, 0.80 .. 0.95, with growth factors of 2, 3 and 4, and for 1 to 1000 times as many keys as
+ * the first layer holds. The ratio 0.8 needs the fewest bits. Series that decrease more slowly,
+ * such as 1/((i+1)(i+2)), need fewer bits only after about twelve layers, and up to 2 more bits per
+ * key before that.
  */
 static const double ladder_tightening = 0.8;
 
-/* k is chosen for the fourth layer, because the large layers matter most. */
+/* k is chosen for the fourth layer, because the large layers contain most of the keys. */
 enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
 
 /* The minimum size of layer 0. In a filter with only a few lines, the rate depends so much on
@@ -50,8 +50,8 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Eight bits in eight lanes need no masks, so k = 8 is used if it costs less than 2% more
- * memory. */
+/* Eight bits in eight lanes need no masks, so k = 8 is used if it needs less than 2% more memory
+ * than the best k. */
 static bg_err ladder_choose_k(bg_spec *layer, bg_errinfo *info)
 {
     struct bgi_geometry best, eight;
@@ -108,7 +108,7 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
                                    double rate)
 {
     double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
-    double low = 0, high = bits; /* no filter holds one key per bit */
+    double low = 0, high = bits; /* no filter can hold one key per bit */
     while (high - low > fmax(0.5, low * 1e-6)) {
         double middle = (low + high) / 2;
         if (bgi_kind_rate(ladder->kind, units, ladder->k, middle) <= rate) {

@@ -9,8 +9,9 @@
  *     capacity(i) = the maximum number of keys at which a filter of units(i) has rate(i)
  *
  * Each size is an exact multiple of the previous size and all layers have the same k, so layers can
- * be folded or unfolded to each other's size. The decreasing rate reduces capacity: at 1% and
- * growth 2, the layers hold 1, 1.92, 3.68, 7.07, 13.6 ... times as many keys as the first layer.
+ * be folded or unfolded to each other's size. The decreasing rate reduces the capacity: at a rate
+ * of 1% and a growth of 2, the layers hold 1, 1.92, 3.68, 7.07, 13.6 ... times as many keys as the
+ * first layer.
  */
 #ifndef BGI_LADDER_H
 #define BGI_LADDER_H
@@ -26,7 +27,7 @@ struct ladder {
     uint32_t k;
     uint32_t growth;
     uint64_t units; /* of layer 0 */
-    double rate;    /* combined rate of all layers */
+    double rate;    /* maximum combined rate of all layers */
 };
 
 /* Computes the ladder for a spec of the kind `scalable`. Allocates nothing. */

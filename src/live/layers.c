@@ -23,7 +23,8 @@ static void layers_gather(const struct bgi_group *group, uint64_t which,
     }
 }
 
-/* Moves the result bits of gathered hashes back to the positions of these hashes in the group. */
+/* Moves the result bits of gathered hashes to the positions that these hashes have in the original
+ * group. */
 static uint64_t layers_scatter(uint64_t which, uint64_t bits)
 {
     uint64_t answer = 0;

@@ -4,8 +4,9 @@
  * A key may be a member if any filter may contain it. A key is absent only if every filter answers
  * "no", so at least one cache line of each filter must be read. All filters have the same Bloom
  * kind and k. The number of units in a filter is the number of units in the first filter divided by
- * a power of two. The high bits of a hash select the unit, so its unit index in a filter is its
- * unit index in the first filter divided by the same power of two. There are two ways to query:
+ * a power of two. The high bits of a hash select the unit, so the index of a hash's unit in a
+ * filter is the index of its unit in the first filter, divided by the same power of two. There are
+ * two ways to query the filters:
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.
@@ -18,10 +19,10 @@
  *
  * The first filter should be the most likely to contain a key. If it answers "maybe" for all of
  * the first few hashes of a group, it is queried alone, and the other filters are queried only
- * for the remaining hashes. With fewer matches, this does not pay off, because the remaining hashes
- * must be gathered and their lines have not been prefetched. When one half, three quarters or seven
- * eighths of the keys were in the first filter, lookups took up to 1.5 times as long at 1e7 keys;
- * at 1e8 keys, they took from 4% less to 20% more time (Zen 4).
+ * for the remaining hashes. If fewer hashes match, querying the first filter alone is slower,
+ * because the remaining hashes must be gathered and their lines have not been prefetched. When one
+ * half, three quarters or seven eighths of the keys were in the first filter, such lookups took up
+ * to 1.5 times as long at 1e7 keys. At 1e8 keys, they took from 4% less to 20% more time (Zen 4).
  *
  * Whether lines are prefetched depends on the total size of all filters, because 24 filters that
  * would each fit into the cache evict each other's lines.
@@ -52,8 +53,8 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
     layers->bytes += filter->bytes;
 }
 
-/* Returns the hashes that at least one filter may contain. Also prefetches the lines of the group
- * `next`, unless it is NULL. */
+/* Returns a mask of the hashes that at least one filter may contain. Also prefetches the lines of
+ * the group `next`, unless it is NULL. */
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
                           const struct bgi_group *next);
 

@@ -5,15 +5,15 @@
 #include <math.h>
 
 /* The maximum ratio of a layer's bits per key to the bits per key of the generation's filter. A
- * layer needs more bits per key because its rate is lower. Ratios of about 20 occur if a filter
- * is a single cache line. */
+ * layer needs more bits per key because its rate is lower. Ratios of about 20 occur if the
+ * generation's filter is a single cache line. */
 enum { OVERFLOW_LARGER = 256 };
 
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
-    /* The filter and its layers hold 2^(layers + 1) - 1 shares. They must hold at least g - 1
-     * shares. */
+    /* A share is n / (g - 1) keys. The filter and its layers hold 2^(layers + 1) - 1 shares, and
+     * must hold at least g - 1 shares. */
     while ((uint64_t)2 << layers < generations) {
         layers++;
     }
@@ -331,7 +331,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* window_numbers already stores the number of keys */
+        return 0; /* window_numbers already stores `filled` */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);
@@ -357,7 +357,7 @@ bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
         return BG_OK;
     }
     if (!w->shape.layers || n % OVERFLOW_NUMBERS != 1 || (n == 1 && !w->adds)) {
-        return BG_EFORMAT; /* no writer produces such a file */
+        return BG_EFORMAT; /* the library never writes such a file */
     }
     w->filled = numbers[0];
     for (uint64_t i = 1; i < n; i += OVERFLOW_NUMBERS) {

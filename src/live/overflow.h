@@ -45,7 +45,7 @@ enum { OVERFLOW_OWN = 7, OVERFLOW_PARTS = 8 };
 /* Returns the maximum number of layers that a generation can need. */
 uint32_t overflow_layers(uint32_t generations);
 
-/* Returns the rate of one generation with n keys. */
+/* Returns the rate of a generation that contains n keys. */
 double overflow_rate(const struct window_shape *shape, double n);
 
 /* Returns the layer that receives the last of the next `keys` keys, or 0 for the generation's own
@@ -62,7 +62,7 @@ BGI_INLINE uint32_t overflow_level(const struct window *w, uint64_t keys)
     return level;
 }
 
-/* Counts keys that were added to the current period. */
+/* Adds `keys` to the number of keys in the current period. */
 BGI_INLINE void overflow_note(struct window *w, uint64_t keys)
 {
     if (!w->shape.layers || !keys) {
@@ -89,8 +89,8 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
 /* overflow_has returns whether any layer of the periods `oldest` to `youngest` may contain a hash.
- * overflow_has_group returns the hashes of a group that at least one layer may contain, considering
- * only the layers that are live in the period `period`. */
+ * overflow_has_group returns a mask of the hashes in a group that at least one layer may contain.
+ * It queries only the layers that are live during `period`. */
 bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
                   uint64_t hash);
 uint64_t overflow_has_group(const struct window *w, uint64_t period,
@@ -105,10 +105,11 @@ bg_err overflow_copy(struct window *to, const struct window *from);
 bg_err overflow_merge(struct window *to, const struct window *from);
 bool overflow_equal(const struct window *a, const struct window *b);
 
-/* Returns the number of keys by which the current period exceeds the capacity of its layers. */
+/* Returns the number of keys by which the current period exceeds the capacity of its filter and
+ * layers. */
 uint64_t overflow_saturated(const struct window *w);
 
-/* overflow_part returns the table entry of the i-th existing layer, in order of position.
+/* overflow_part returns the table entry of the i-th existing layer, in the order of the table.
  * overflow_numbers writes the numbers to store in a file: the number of keys in the period,
  * followed by three numbers for each layer. overflow_restore re-creates the layers from these
  * numbers. */

@@ -29,9 +29,9 @@
  *
  * The high values occur right after a layer is added, when the filter has space for 2 (or 4) times
  * as many keys as it contains. The planner computes these values for any number of keys. A larger
- * growth gives fewer layers and therefore faster lookups; see bg_spec.width. The common choice, a
- * growth of 2 with the rate halved from layer to layer, needs 23 bits per key at 100 times the
- * first capacity even with scattered bits.
+ * growth factor gives fewer layers and therefore faster lookups; see bg_spec.width. The common
+ * choice, a growth factor of 2 with the rate halved from layer to layer, needs 23 bits per key at
+ * 100 times the first capacity even with scattered bits.
  *
  * Time. An absent key must be looked up in every layer. In batches, this takes 0.9 ns per key and
  * layer as long as the layers fit into the cache, and otherwise little more time than reading the
@@ -93,8 +93,8 @@ struct scalable_layer {
 /* The counters that are updated by adds. They are kept apart from the fields that lookups read.
  * Only the counters of the last layer change. */
 struct scalable_adds {
-    uint64_t added; /* number of new keys */
-    uint64_t retry; /* grow when `added` reaches this number */
+    uint64_t added; /* number of new keys added to the layer */
+    uint64_t retry; /* add a layer when `added` reaches this number */
 };
 
 /* The layers that do not fit into the handle. */
@@ -328,7 +328,7 @@ static void scalable_layers(const struct scalable *s, uint32_t count,
 
 static void scalable_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)group; /* each layer locates the group itself */
+    (void)core, (void)group; /* each layer computes the locations itself */
 }
 
 static uint64_t scalable_has_group(const struct bgi_core *core,
@@ -351,8 +351,8 @@ static uint64_t scalable_add_one_by_one(struct bgi_core *core,
     return answer;
 }
 
-/* If all earlier layers answer "no" for a key, adds the key to the last layer. The last layer
- * reports which of the added keys are new. */
+/* If all earlier layers answer "no" for a key, adds the key to the last layer. Returns a mask of
+ * the keys that were new. */
 static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
                                    const struct bgi_group *next)
 {
@@ -555,7 +555,8 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
 static bg_filter_info scalable_info(const bg_filter *layer, uint64_t most)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* ignored: the interval of `items` already includes this error */
+    /* Not used, because the confidence interval of `items` already includes this error. */
+    double missed;
     bgi_filter_info(layer, most, &info, &missed);
     return info;
 }
@@ -706,7 +707,8 @@ static struct bgi_memory *scalable_more(bg_filter *filter)
     return &((struct scalable *)(void *)filter)->many;
 }
 
-/* Writes the number of new keys in each layer. */
+/* Writes the number of keys in each layer to `to`, unless `to` is NULL. Returns the number of
+ * layers. */
 static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
@@ -725,7 +727,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    /* The layers must fit in the file. `room` is not 0, which would mean no limit. */
+    /* The layers must fit in the file. `room` is not 0, because a max_bytes of 0 would mean no
+     * limit. */
     s->max_bytes = room;
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
@@ -753,7 +756,7 @@ static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
     }
 }
 
-/* Does the same for blocked filters, by repeating each line. */
+/* Does the same for blocked filters, by repeating each line `ratio` times. */
 static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
                                   uint64_t ratio)
 {

@@ -4,7 +4,7 @@
  * Idea. Kinds that only set bits allow any number of concurrent writers. Kinds that move their
  * entries, such as cuckoo and quotient filters, make writers wait for each other. Kinds that count
  * keys, such as scalable filters, have a counter that all writers share. If the hash distributes
- * keys over S filters, S writers rarely collide.
+ * keys over S filters, S writers rarely contend for the same filter.
  *
  *     hash --> shard floor(mix(hash) * S / 2^64) --> an ordinary filter
  *
@@ -96,7 +96,7 @@ static uint64_t sharded_count(const struct bgi_core *core, uint64_t hash)
 
 static void sharded_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)group; /* each shard locates its own keys */
+    (void)core, (void)group; /* each shard computes the locations of its keys */
 }
 
 /* Prefetches the memory for one key by looking up an empty group in its shard, with the key as
@@ -196,7 +196,7 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "bytes", "at least 1 byte per shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
-    /* The limit of each shard must not be 0, which would mean no limit. */
+    /* The size limit of each shard must not be 0, because 0 means no limit. */
     if (spec->max_bytes && spec->max_bytes < spec->shards) {
         return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
                        "%llu", (unsigned long long)spec->max_bytes);

@@ -18,10 +18,11 @@
  * Files. Only the time that a window spends in memory counts. A file contains the latest time that
  * the window had reached, and how much of the period had elapsed by then. The process that opens
  * the file may use a clock with the same speed but a different starting point. So the first time
- * that the new clock reports is equated with the last time of the old clock, and the period
- * continues from there. As the guarantee above requires, no period becomes shorter. No period
- * starts over either, so even a window that is often reopened forgets old keys. To continue with
- * the old clock (for replicas and logs), a caller first passes the time that is stored in the file.
+ * value that the new clock reports is equated with the last time value of the old clock, and the
+ * period continues from there. As the guarantee above requires, no period becomes shorter. No
+ * period starts over either, so even a window that is often reopened forgets old keys. To continue
+ * with the old clock (for replicas and logs), a caller first passes the time that is stored in the
+ * file.
  *
  * Before a period can end, the area for the next period's keys, called its place, must be empty.
  * Every add clears WINDOW_STEP words of the place in advance, and the thread that ends the period
@@ -130,9 +131,9 @@ static uint64_t window_time(const struct window *w)
                                         : w->moved;
 }
 
-/* Handles the first time that a new clock reports. The period continues from the point that it had
- * reached with the previous clock. The first period of a new window starts at a multiple of the
- * period length. */
+/* Handles the first time value that a new clock reports. The period continues from the point that
+ * it had reached with the previous clock. The first period of a new window starts at a multiple of
+ * the period length. */
 static void window_base(struct window *w, uint64_t now)
 {
     const bool is_new = w->period == WINDOW_FIRST && !w->start && !w->moved;
@@ -142,8 +143,8 @@ static void window_base(struct window *w, uint64_t now)
 }
 
 /* Returns the number of the period that is `periods` periods after the current one. Files require
- * period numbers below WINDOW_END. A jump of more than `places` periods forgets all keys, so if it
- * would end beyond WINDOW_FAR, it is replaced with a smaller jump that has the same effect. */
+ * period numbers below WINDOW_END. A jump of more than `places` periods forgets all keys. If such a
+ * jump would end beyond WINDOW_FAR, it is replaced with a smaller jump that has the same effect. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;
@@ -432,8 +433,8 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* If a new window has a clock, starts the window in the clock's current period, so that windows
- * with the same clock can be merged. */
+/* If a new window has a clock, starts the window in the period that contains the clock's current
+ * time, so that windows with the same clock can be merged. */
 static void window_begin(struct window *w)
 {
     if (w->options.clock) {
@@ -600,7 +601,8 @@ static bg_err window_match(const bg_filter *a, const bg_filter *b, bg_errinfo *i
                    (unsigned long long)first, (unsigned long long)second);
 }
 
-/* Locks the window with the lower address first, so that two merges cannot deadlock. */
+/* Locks two windows, starting with the window that has the lower address, so that two merges cannot
+ * deadlock. */
 static void window_lock_two(struct window *a, struct window *b)
 {
     bool swap = (uintptr_t)a > (uintptr_t)b;
@@ -608,8 +610,9 @@ static void window_lock_two(struct window *a, struct window *b)
     window_lock(swap ? a : b);
 }
 
-/* Extends the period so that it does not end before the period of `other` would have ended;
- * otherwise the keys of `other` would be forgotten too early. Both windows are locked. */
+/* Extends the current period of `w` so that it does not end before the current period of `other`
+ * would have ended; otherwise the keys of `other` would be forgotten too early. Both windows are
+ * locked. */
 static void window_wait_for(struct window *w, const struct window *other)
 {
     uint64_t mine = window_elapsed(w, window_time(w));
@@ -636,7 +639,8 @@ static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
-/* Compares the windows under both locks, because the period determines which parts are compared. */
+/* Compares the windows under both locks, because the current period determines which parts are
+ * compared. */
 static bool window_equal(const bg_filter *a, const bg_filter *b)
 {
     struct window *w = (struct window *)(uintptr_t)a;

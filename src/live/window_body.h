@@ -8,7 +8,8 @@
  * Contract. Period numbers increase, starting at WINDOW_FIRST or above. During period q, the keys
  * of the periods q - generations + 1 .. q are live. `put` is called only with a period for which
  * `wipe` is complete. The only exception is a thread that calls `put` for a period that has ended
- * in the meantime. Keys added by such a call do not count as added, and may affect only the rate.
+ * in the meantime. Keys added by such a call do not count as added, and can affect only the
+ * false-positive rate.
  */
 #ifndef BGI_WINDOW_BODY_H
 #define BGI_WINDOW_BODY_H
@@ -21,7 +22,8 @@ enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 /* The sizes of a window with either body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
-    /* For generations, the geometry of each filter. For aged windows, the units are blocks. */
+    /* For generations, the geometry of each filter. For aged windows, the units are the blocks of
+     * the whole window. */
     struct bgi_geometry part;
     uint32_t generations;
     uint32_t layers; /* maximum number of overflow layers; 0 for aged windows */
@@ -40,18 +42,18 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_window_options options;
     uint64_t ticks; /* length of a period in ticks, or 0 */
     uint64_t adds;  /* number of adds per period, or 0 */
-    bool based;     /* `start` and `moved` are times of the current clock */
-    uint64_t moved; /* the latest time reached; protected by the lock */
+    bool based;     /* whether `start` and `moved` are times of the current clock */
+    uint64_t moved; /* latest clock time reached; protected by the lock */
     _Alignas(64) uint64_t period;
     uint64_t start;   /* start of the period, as a clock time */
     uint64_t cleared; /* words cleared in the next place; protected by the lock */
     uint64_t added;   /* number of adds in this period, if `adds` is not 0 */
-    uint64_t filled;  /* number of keys in this period, if it can have layers */
+    uint64_t filled;  /* number of keys in this period, if shape.layers is not 0 */
     uint64_t stuck;   /* the last period in which a layer could not be created */
     unsigned char turning;
     uint32_t grown;       /* number of layers */
     uint64_t grown_bytes; /* total size of the layers; protected by the lock */
-    uint64_t max_bytes;   /* size limit for new layers; 0 means no limit */
+    uint64_t max_bytes;   /* maximum size with all layers; 0 means no limit */
     /* Private to the bodies. */
     bg_filter *parts[WINDOW_GENERATIONS_MAX + 1];
     struct bgi_memory memory; /* words (aged) or table of layers (generations) */
@@ -67,7 +69,7 @@ struct window_body {
     /* Allocates memory. On error, all memory is freed. */
     bg_err (*make)(struct window *w, bg_errinfo *info);
     void (*give)(struct window *w);
-    /* Returns the rate with n keys in each period. */
+    /* Returns the window's rate with n keys in each period. */
     double (*rate)(const struct window_shape *shape, double n);
     void (*locate)(const struct window *w, struct bgi_group *group);
     bool (*has)(const struct window *w, uint64_t period, uint64_t hash);

@@ -320,7 +320,8 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    /* The clock of the process that opened the file may have advanced these two fields. */
+    /* If the filter is a window, the clock of the process that opened the file may have advanced
+     * these two fields. */
     if (recipe.length) {
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;

@@ -7,10 +7,11 @@
  *     table_at     a CRC-32C for every 64 KiB of words, 4 bytes each
  *     file_bytes
  *
- * All numbers are little-endian. The header contains the recipe (kind.h), the hash function,
- * and the sizes of the numbers and the words, from which all offsets are computed. The digest in
- * the header is a 128-bit XXH3 hash of the header, the numbers and the table. So the digest covers
- * every byte of the file, either directly or through a block's CRC in the table.
+ * The numbers and the words are the two parts of a filter's content (filter/content.h). All values
+ * are little-endian. The header contains the recipe (kind.h), the hash function, and the sizes of
+ * the numbers and the words, from which all offsets are computed. The digest in the header is a
+ * 128-bit XXH3 hash of the header, the numbers and the table. So the digest covers every byte of
+ * the file, either directly or through a block's CRC in the table.
  *
  * Only container.c and decode.c decide whether untrusted bytes are valid.
  */
@@ -45,7 +46,7 @@ enum {
     "\x89"                                                                             \
     "BGF\r\n\x1a\n"
 
-/* X(offset, bytes, name) lists all numbers in a header, except the digest and the CRC. */
+/* X(offset, bytes, name) lists all numeric fields of a header, except the digest and the CRC. */
 #define CONTAINER_FIELDS(X)                                                            \
     X(8, 2, major)                                                                     \
     X(10, 2, minor)                                                                    \
@@ -148,11 +149,12 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* Reports a block whose checksum is not the expected one. */
+/* Reports a block with a wrong checksum. */
 bg_err container_refuse_block(bg_errinfo *info, uint64_t offset, uint64_t block,
                               uint32_t found, uint32_t expected);
 
-/* Like container_refuse, but with a complete sentence instead of an expected and a found value. */
+/* Does the same as container_refuse, but the error contains a complete sentence instead of the
+ * expected value and the value found. */
 bg_err container_state(bg_errinfo *info, bg_err code, uint64_t offset, const char *what,
                        const char *message, ...) __attribute__((format(printf, 5, 6)));
 
@@ -160,12 +162,12 @@ bg_err container_state(bg_errinfo *info, bg_err code, uint64_t offset, const cha
  * parts. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
-/* Converts numbers between the machine's byte order and the file's byte order. */
+/* Converts an array of numbers from the machine's byte order to the file's byte order, or back. */
 void container_turn(uint64_t *words, uint64_t count);
 
-/* Converts a word of a leaf between its forms in memory and in the file. The lines of some kinds
- * consist of 32-bit words. For these kinds, the two 32-bit halves of each 64-bit word are swapped
- * on big-endian machines. */
+/* Converts a word of a leaf, which is a filter that has words, from its form in memory to its form
+ * in the file, or back. The lines of some kinds consist of 32-bit words. For these kinds, the two
+ * 32-bit halves of each 64-bit word are swapped on big-endian machines. */
 BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
 {
     const bg_kind kind = leaf->kind->id;
@@ -193,14 +195,15 @@ struct container_sink {
     bool in_order;
 };
 
-/* A verified header with its sizes, numbers and table. */
+/* The front of a file, which is everything except the words: the header, the numbers and the
+ * table. */
 struct container_front {
     const struct container_source *source; /* the source that the front was read from */
     struct container_header header;
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's byte order */
     unsigned char *table;
-    unsigned char *bad; /* one flag for each block, initially 0 */
+    unsigned char *bad; /* one flag for each block: damaged or, in patch.c, different */
     struct bgi_memory memory;
 };
 
@@ -217,7 +220,7 @@ struct container_damage {
 
 /* Decodes a filter. This is the only decoder. If `mapping` is not NULL, it must map the whole file.
  * The filter then takes ownership of the mapping and uses its words in place, and no block is read.
- * If `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless
+ * If `hasher` is NULL, a hasher is created from the header and the options. `damage`, unless
  * NULL, receives a description of the damaged blocks. Decoding stops at the first damaged block
  * unless the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
@@ -225,9 +228,9 @@ bg_err container_decode(const struct container_source *source,
                         struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
 
-/* Does the same as container_decode, but uses a front that has already been read. The file can be
- * modified in place at any time, so a caller that also needs header fields must take them from this
- * front. */
+/* Does the same as container_decode, but uses a front that has already been read. Another process
+ * can modify the file in place at any time, so a caller that also needs header fields must take
+ * them from this front. */
 bg_err container_decode_front(struct container_front *front,
                               const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,
@@ -244,8 +247,8 @@ bool container_tells_hash(const struct container_header *header);
 /* Returns whether a filter with this header can be used in place in a mapped file. */
 bool container_can_map(const struct container_header *header);
 
-/* Encodes a filter. This is the only encoder. Copies the header of the file to `header` unless
- * `header` is NULL. */
+/* Encodes a filter. This is the only encoder. Copies the header that was written to `header`,
+ * unless `header` is NULL. */
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
                         const struct container_sink *sink,
                         struct container_header *header, bg_errinfo *info);
@@ -259,7 +262,7 @@ bg_err container_save_options(const bg_save_options *options, bg_save_options *t
 /* Verifies the front and the block checksums of a file that has just been written. */
 bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info);
 
-/* Verifies everything that can be checked (verify.c). */
+/* Verifies everything in a file that can be checked without its keys (verify.c). */
 bg_err container_verify(const struct container_source *source,
                         const bg_open_options *options, bg_verify_report *report,
                         bg_errinfo *info);

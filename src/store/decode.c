@@ -14,8 +14,8 @@
  *     canaries   the filter gives the same answers as when it was saved
  *
  * Apart from the filter, decoding allocates only the numbers and the table. Both are parts of the
- * file, so a crafted file cannot make them larger than itself. In a file that the library wrote,
- * they take less than 1/8 of the file, plus a page.
+ * file, so they cannot be larger than the file, even if the file was crafted by an attacker. In a
+ * file that the library wrote, they take less than 1/8 of the file's size, plus a page.
  */
 #include "store/container.h"
 
@@ -250,8 +250,8 @@ static bool decode_leaf(void *context, bg_filter *leaf)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* Sets all bits of a leaf's words that come from damaged blocks. In most kinds, this makes the
- * affected answers "maybe". In other kinds, all words of the leaf are cleared, and decode_doubt
+/* Sets all bits in those words of a leaf that come from damaged blocks. In most kinds, this makes
+ * the affected answers "maybe". In other kinds, all words of the leaf are cleared, and decode_doubt
  * later makes every answer "maybe". */
 static bool decode_blot(void *context, bg_filter *leaf)
 {
@@ -332,7 +332,7 @@ static bool decode_shards_can_be(const struct container_header *h)
     return h->shards == 0 || (h->shards > 1 && splits);
 }
 
-/* Creates an empty filter with all its parts. */
+/* Creates an empty filter, with all of its parts, as described by the header and the numbers. */
 static bg_err decode_make(struct container_front *front, const bg_open_options *options,
                           const bg_hasher *hasher, uint32_t flags, bg_filter **filter,
                           bg_errinfo *info)

@@ -5,8 +5,8 @@
  *
  *   (D1) Create a new file in the same directory, with O_EXCL and a unique name.
  *   (D2) Write all bytes.
- *   (D3) fsync. If this fails, discard the file, because a second fsync proves nothing: the kernel
- *        may already have dropped the pages.
+ *   (D3) fsync. If this fails, discard the file, because a second fsync could succeed even though
+ *        the data was lost: the kernel may already have dropped the pages.
  *   (D4) Read the file back and verify it.
  *   (D5) Rename it over the old file. This is atomic, so readers see either the old or the new
  *        file.
@@ -97,8 +97,8 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* Retries a sync that was interrupted. This is safe, because such a sync has not reported a write
- * error. */
+/* Calls `sync`, and retries it if it is interrupted by a signal. This is safe, because an
+ * interrupted sync has not reported a write error. */
 static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
 {
     int failed;
@@ -356,7 +356,7 @@ static bg_err disk_read_back(struct disk_draft *draft, enum disk_check check,
 static bg_err disk_place(struct disk_draft *draft, bool over, bg_errinfo *info)
 {
     const char *from = draft->file.path, *to = draft->path;
-    /* A link, unlike a rename, does not replace an existing file. */
+    /* Unlike a rename, creating a link does not replace an existing file. */
     if ((over ? rename(from, to) : link(from, to)) != 0) {
         return disk_error(info, over ? "rename" : "link", to);
     }

@@ -1,6 +1,6 @@
 /*
- * disk.h - reading, writing and atomically replacing files. Reads and writes that are interrupted
- * or incomplete are continued. A file appears under its final name only when it is complete.
+ * disk.h - reading, writing and atomically replacing files. A read or write that is interrupted or
+ * incomplete is continued. A file appears under its final name only when it is complete.
  */
 #ifndef BGI_DISK_H
 #define BGI_DISK_H
@@ -31,7 +31,7 @@ void disk_close(struct disk_file *file);
 
 /* The identity of the file at a path and the times of its last changes. The struct is all zeros if
  * there is no accessible file. For a pointer file (bg_publish), `target` identifies the file that
- * it points to. */
+ * the pointer file points to. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
@@ -79,7 +79,7 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
 /* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified and watched
- * for changes (bgi_filter_is_changed). `about` is filled in from the header of the same file. If
+ * for changes (bgi_filter_is_changed). `about` is filled in from the same header as the filter. If
  * the file's digest equals `digest`, the rest of the file is not read, and the call returns BG_OK
  * but no filter. (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,

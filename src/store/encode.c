@@ -7,7 +7,7 @@
  * compute their checksums, and once to write them. The checksums must be the same both times.
  *
  * Other threads may add keys during a save. Filters whose adds only set bits can be saved directly,
- * because each word may be read at any time (bgi_content_is_steady). The canaries are queried
+ * because each word can be read at any time (bgi_content_is_steady). The canaries are queried
  * before and after the save. If the answers are the same, they did not change in between, so the
  * saved filter also gives these answers. Filters of other kinds are copied first, unless the caller
  * guarantees that they do not change (BG_FILE_FROZEN).
@@ -34,7 +34,7 @@ struct encoder {
     unsigned char *table;
     unsigned char *piece; /* buffer for the current blocks */
     uint64_t done;        /* number of bytes of words encoded so far */
-    bool sums;            /* compute the checksums if true, compare them if false */
+    bool sums;            /* if true, store the checksums; if false, compare them */
     bool writes;          /* write the words */
     bool still;           /* the filter does not change during the save */
     bg_err err;
@@ -113,7 +113,8 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
 /* The number of bytes that are written at a time. */
 enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 
-/* Computes the checksums of the buffered blocks, or compares them on the second pass. */
+/* Computes the checksums of the buffered blocks. Stores them in the table or, on the second pass,
+ * compares them with the table. */
 static void encode_sums(struct encoder *e, size_t n)
 {
     unsigned long long block = (e->done - n) / CONTAINER_BLOCK;
@@ -133,7 +134,8 @@ static void encode_sums(struct encoder *e, size_t n)
     }
 }
 
-/* Writes the buffered blocks, n bytes in all. */
+/* Processes the buffered blocks, n bytes in total: computes or compares their checksums, and writes
+ * them if e->writes is set. */
 static void encode_piece(struct encoder *e, size_t n)
 {
     encode_sums(e, n);
@@ -208,7 +210,7 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
                              piece + numbers + table);
     }
     e->piece = e->memory.base;
-    /* This address is aligned, because the size of the words is a multiple of a cache line. */
+    /* This address is aligned, because the size of the buffer is a multiple of a cache line. */
     e->numbers = e->piece + piece;
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);

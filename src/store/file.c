@@ -158,7 +158,7 @@ static bg_err file_read_header(const struct container_source *source,
     return err ? err : container_read_header(bytes, header, info);
 }
 
-/* Maps a file if its filter can be used in place. */
+/* Maps a file, if its filter can be used in place. */
 static bg_err file_map(const struct disk_file *file,
                        const struct container_source *source, bool watched,
                        struct bgi_mapping *mapping, bg_errinfo *info)
@@ -179,8 +179,8 @@ enum file_way {
     FILE_VERIFIED /* the file is mapped, verified and watched for changes */
 };
 
-/* Decodes the filter in a file. Fills in `about`, unless it is NULL, from the same
- * header. */
+/* Decodes the filter in a file. Fills in `about`, unless it is NULL, from the header that was used
+ * for decoding. */
 static bg_err file_decode_about(const struct container_source *source,
                                 const bg_open_options *how, struct bgi_mapping *mapping,
                                 bg_file_info *about, bg_filter **filter,
@@ -435,7 +435,7 @@ bg_err bg_save(const bg_filter *filter, const char *path,
 
 /* ---- Publication ------------------------------------------------------------------------ */
 
-/* Writes a pointer file `directory`/`name` that points to the file `at`. */
+/* Writes the pointer file `directory`/`name`, which points to the file `at`. */
 static bg_err file_point(const char *directory, const char *name, const char *at,
                          uint32_t flags, bg_errinfo *info)
 {

@@ -7,21 +7,21 @@
  *
  * Invariants, while the log's lock is held:
  *
- *   (L1) The bytes of the file before offset `end` are a header and complete frames, with the
- *        record numbers header.first .. next - 1. If a write fails, the file is truncated to `end`
- *        immediately.
+ *   (L1) The bytes of the file before offset `end` are a header and complete frames, which contain
+ *        the records with the sequence numbers header.first .. next - 1. Below, a record's number
+ *        is its sequence number. If a write fails, the file is truncated to `end` immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
  *   (L3) Records are written, and applied to the filter by bg_oplog_change, in ascending order of
  *        their numbers.
  *   (L4) Once `failure` is set, nothing more is written.
  *
- * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
- * waits until `synced` is above the numbers of its records. If no sync is running, the append
- * starts a sync, which covers everything written so far, and releases the lock during the sync. In
- * the meantime, other threads write their frames and wait, and one of them then starts the next
- * sync for all of them. So syncs never queue up, and each sync covers all appends that arrived
- * during the previous sync. Threads wait for record numbers, not for offsets, because the file may
- * be replaced in the meantime.
+ * Group commit. An append writes a frame with its records under the lock. Under the policy
+ * `always`, it then waits until `synced` is above the numbers of these records. If no sync is
+ * running, the append starts a sync, which covers everything written so far, and releases the lock
+ * during the sync. In the meantime, other threads write their frames and wait, and one of them then
+ * starts the next sync for all of them. So syncs never queue up, and each sync covers all appends
+ * that arrived during the previous sync. Threads wait for record numbers, not for offsets, because
+ * the file may be replaced in the meantime.
  *
  * Failures. If a write fails because the disk is full, the file is truncated to remove the partial
  * frame (L1), and the log stays usable. Any other failed write, and every failed sync, permanently
@@ -29,30 +29,30 @@
  * could not write, and a second fsync would succeed as if these pages were durable. Under `always`,
  * the records after the last successful sync have not been acknowledged. These records are removed
  * from the file, so that no later process reads them from the page cache and relies on them. Under
- * the other policies, they have been acknowledged and must survive a process crash, so they stay in
- * the file, and opening the log rewrites them.
+ * the other policies, these records have been acknowledged and must survive a process crash, so
+ * they stay in the file, and opening the log rewrites them.
  *
  * Opening a log makes the file and its name durable, because the process that wrote the log may
  * have died before it synced the file or the directory.
  *
- * Truncation. (T1) Sync the log; let N be the next record number. (T2) Save the filter with
- * "oplog: N". (T3) Write a new log that starts at N, with the frames that were appended since
- * the sync, and replace the old log with it. Each of the two files is replaced atomically
- * (steps (D1) to (D6) in disk.c), and the directory is synced in between. The state after a
- * crash:
+ * Truncation. (T1) Sync the log, and let N be the number of the next record. (T2) Save the filter
+ * as a snapshot whose metadata contains the line "oplog: N". (T3) Write a new log that starts at N,
+ * with the frames that were appended since the sync, and replace the old log with it. The snapshot
+ * and the log are each replaced atomically (steps (D1) to (D6) in disk.c), and the directory is
+ * synced in between. The state after a crash:
  *
  *     before (T2) is done    old snapshot M; old log from M or earlier to N or later
  *     before (T3) is done    snapshot N; old log, of which numbers below N are skipped
  *     after                  snapshot N; new log from N
  *
- * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot N
- * with a log that ends before N. Records appended to this log would then have numbers below N, so
- * they would be skipped during replay and lost. (bg_oplog_open also handles this case.)
+ * (T1) is needed even under the policy `no`. Without it, a power failure could leave snapshot N
+ * with a log that ends before record N. Records appended to this log would then have numbers below
+ * N, so they would be skipped during replay and lost. (bg_oplog_open also handles this case.)
  *
- * The snapshot must contain exactly the records below N. If the filter's kind only sets bits, the
- * snapshot may also contain later records, because adding a key again is harmless. So a filter of
- * such a kind is saved in place while other threads add keys, but operations that clear bits wait.
- * All other kinds, and exclusive filters, are copied under the lock.
+ * The snapshot must contain exactly the records with numbers below N. If the filter's kind only
+ * sets bits, the snapshot may also contain later records, because adding a key again is harmless.
+ * So a filter of such a kind is saved in place while other threads add keys, but operations that
+ * clear bits wait. All other kinds, and exclusive filters, are copied under the lock.
  *
  * Only one process can use a log at a time, because that process holds an flock() on the file. A
  * new file is locked before it gets its final name.
@@ -92,7 +92,7 @@ struct bg_oplog {
     bool syncing;       /* a thread is syncing without the lock */
     bool truncating;    /* a thread is saving the filter without the lock */
     bool saving_live;   /* the filter is being saved in place and must not be cleared */
-    bg_errinfo failure; /* the code is BG_OK if there is no failure */
+    bg_errinfo failure; /* `code` is BG_OK if the log has not failed */
 };
 
 static uint64_t oplog_system_clock(void *context)
@@ -222,14 +222,15 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 }
 
 /* Returns whether there are unsynced records, a second has passed since the last sync, and no sync
- * is running. If the clock has moved backward, the second is considered to have passed. */
+ * is running. If the clock has moved backward, the function behaves as if a second had passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
            && oplog_now(log) - log->sync_time >= OPLOG_SECOND;
 }
 
-/* Called after the records below `next` have been written. Syncs if the policy requires it. */
+/* Called after all records with numbers below `next` have been written. Syncs if the policy
+ * requires it. */
 static bg_err oplog_settle(bg_oplog *log, uint64_t next, bg_errinfo *info)
 {
     bool waits =
@@ -417,9 +418,9 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     return err;
 }
 
-/* Creates a file with the header. If `over` is true, the new file replaces the current file and
- * receives the frames that start at `tail` in the current file. If `over` is false, the file must
- * not exist yet. */
+/* Creates a log file with the given header. If `over` is true, the new file replaces the current
+ * file and receives the frames that start at `tail` in the current file. If `over` is false, the
+ * file must not exist yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -447,7 +448,7 @@ static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
     if (!err) {
         disk_close(&log->file);
         log->file.descriptor = draft.file.descriptor;
-        /* Other header fields are not updated, because they are read without the lock. */
+        /* The other header fields must not be written, because they are read without the lock. */
         log->header.first = header->first;
         log->header.generation = header->generation;
     }
@@ -623,8 +624,8 @@ static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t posit
     return BG_OK;
 }
 
-/* Makes appends continue at the filter's position. A log that ends before this position is
- * replaced. */
+/* Makes appends continue at the filter's position, which is the number of its next record. A log
+ * that ends before this position is replaced with an empty log. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {

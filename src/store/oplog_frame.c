@@ -4,22 +4,26 @@
  * A crash can leave more than an incomplete frame at the end of a log. The kernel writes pages in
  * any order, so the last frames may have holes of zeros, followed by complete frames. None of these
  * frames has been acknowledged, because a sync covers everything written before it. So reading
- * stops at the first frame that is not intact, and no acknowledged record is lost:
+ * stops at the first frame that is not intact, and no acknowledged record is lost. The rules for
+ * reading:
  *
- *   (F1) A frame is passed on only after its checksum has been verified, and never in part.
- *   (F2) Frames are passed on without gaps, because each must start with the next sequence number.
+ *   (F1) A frame is passed to the caller only after its checksum has been verified, and never in
+ *        part.
+ *   (F2) Frames are passed to the caller without gaps, because each frame must start with the next
+ *        sequence number.
  *   (F3) Nothing after a frame that is not intact is read.
  *
- * Damage in the middle of a log looks the same, whatever its cause, and all frames after the damage
- * are lost. A reader that searched for the next magic number instead might skip an add and replay
- * the matching remove, which can make another key disappear. It is safer to stop and report the
- * position of the damage.
+ * Damage in the middle of a log cannot be distinguished from the effects of a crash, so all frames
+ * after the damage are lost. A reader that searched for the next magic number instead might skip an
+ * add and replay the matching remove, which could remove a different key. It is safer to stop and
+ * report the position of the damage.
  *
  * An intact frame with an unknown operation was written by a newer version. Such a frame is an
  * error, not the end of the log, so the file must not be truncated there.
  *
  * The reader allocates a buffer, which has the size of the largest frame, and an aligned array of
- * hashes. A length in the file is checked against the number of remaining bytes before it is used.
+ * hashes. A length that is read from the file is compared with the number of remaining bytes before
+ * it is used.
  */
 #include "store/oplog_frame.h"
 
@@ -156,7 +160,8 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-/* The state of a log reader. The bytes from window_at to window_at + window_bytes are in memory. */
+/* The state of a log reader. The bytes from window_at to window_at + window_bytes are in the buffer
+ * `window`. */
 struct frame_reader {
     const struct container_source *source;
     struct bgi_memory memory;

@@ -9,7 +9,7 @@
  * columns (first all hashes, then all operations), so they can be read and written by copying
  * bytes.
  *
- * Only oplog_walk decides whether bytes are valid.
+ * Only oplog_walk decides whether the bytes of a frame are valid.
  */
 #ifndef BGI_OPLOG_FRAME_H
 #define BGI_OPLOG_FRAME_H
@@ -58,7 +58,7 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
 
 bool oplog_is_operation(uint8_t op);
 
-/* Receives the records of a complete frame. */
+/* Receives the n records of an intact frame, the first of which has the sequence number `first`. */
 typedef bg_err oplog_visit(void *context, uint64_t first, const uint8_t *ops,
                            const uint64_t *hashes, size_t n, bg_errinfo *info);
 

@@ -3,9 +3,9 @@
  * its log.
  *
  * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in a kind
- * that counts keys, and a remove that is replayed twice may remove another key. So replay must
+ * that counts keys. A remove that is replayed twice may even remove a different key. So replay must
  * start at the right record. The line "oplog: N" in the metadata of a snapshot means that the
- * snapshot contains all records with numbers below N and no others. (If the kind only sets bits,
+ * snapshot contains exactly the records with sequence numbers below N. (If the kind only sets bits,
  * the snapshot may also contain later records.) Records numbered N and above are replayed. (N is
  * not stored as the file's `generation`, because users choose the generation, and canaries are
  * derived from it.)
@@ -14,8 +14,9 @@
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
  * If first > N, the snapshot is too old for the log, which is an error because records are missing.
- * If next < N, the log contains no new records, because it was truncated by a crash or is an old
- * log. Records that are appended to the log must not have numbers below N; see bg_oplog_open.
+ * If next < N, the log contains no new records, because its end was lost in a crash or because it
+ * is an old log. Records that are appended to the log must not have numbers below N; see
+ * bg_oplog_open.
  */
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -132,7 +133,7 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
     return err;
 }
 
-/* A filter, and the number of the first record that it does not contain. */
+/* A filter, and the sequence number of the first record that it does not contain. */
 struct replay_filter {
     bg_filter *filter;
     uint64_t from;
@@ -177,7 +178,7 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit, void *context,
 }
 
 /* Called before any record is applied. Checks that the log belongs to the filter and that no record
- * is missing between them. */
+ * is missing between the filter and the start of the log. */
 static bg_err replay_check_header(const struct container_source *source, uint64_t from,
                                   const bg_filter *filter, bg_errinfo *info)
 {
@@ -266,8 +267,8 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
 
 /* ---- Snapshot and log ------------------------------------------------------------------- */
 
-/* Reads a filter and its position from the same file, even if another file is renamed to `path` in
- * the meantime. */
+/* Reads a filter and its log position from the same file, even if another file is renamed to `path`
+ * in the meantime. */
 static bg_err replay_open_snapshot(const char *path, const bg_open_options *options,
                                    bg_filter **filter, uint64_t *position,
                                    bg_errinfo *info)

@@ -1,7 +1,8 @@
 /*
- * patch.c - computes the difference between two files as a patch, and applies a patch to a file.
+ * patch.c - computes the difference between two filter files as a patch, and applies a patch to a
+ * file.
  *
- * Files with the same layout have corresponding blocks at the same offsets. So a patch contains
+ * In files with the same layout, corresponding blocks are at the same offsets. So a patch contains
  * only the front of the new file (header, numbers and table) and the blocks that differ. Most
  * differences are visible in the checksum tables. When a patch is created, blocks with equal
  * checksums are also compared byte by byte, because different blocks occasionally have the same
@@ -115,8 +116,8 @@ bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *differ
 
 /* ---- Creating a patch -------------------------------------------------------------------- */
 
-/* Sets the `bad` flags in b for the blocks that differ from the blocks of a. `room` has space for
- * two blocks. */
+/* Sets the `bad` flags in b for the blocks that differ from the corresponding blocks of a. `room`
+ * has space for two blocks. */
 static bg_err patch_compare(const struct patch_file *a, struct patch_file *b, bool same,
                             unsigned char *room, uint64_t *different, bg_errinfo *info)
 {
@@ -166,7 +167,7 @@ static uint32_t patch_crc(const unsigned char header[PATCH_HEADER],
     return bgi_crc32c(crc, list, (size_t)n * 8);
 }
 
-/* Writes the header and the list. `list` must have space for n numbers. */
+/* Writes the patch's header and its list of block numbers. `list` must have space for n numbers. */
 static bg_err patch_write_list(const struct patch_file *a, const struct patch_file *b,
                                uint64_t n, unsigned char *list, struct disk_file *to,
                                uint64_t *offset, bg_errinfo *info)

@@ -7,10 +7,10 @@
  *     bloomgate-shard: 3 of 32                      the index of the shard
  *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
- * Joining rejects a file whose first line does not match its position, or whose second line differs
- * from that of the other shards, because an interrupted split can leave shards of two different
- * filters. Shards without a second line were written by version 0.1. Such shards must all have the
- * same generation and the same metadata.
+ * Joining rejects a file whose first line does not match the index in its file name, or whose
+ * second line differs from the second line of the other shards, because an interrupted split can
+ * leave shards of two different filters. Shards without a second line were written by version 0.1.
+ * Such shards must all have the same generation and the same metadata.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -98,8 +98,8 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
                          n);
 }
 
-/* Saves shard i of a file. Its metadata consists of the two lines followed by the
- * caller's metadata. */
+/* Saves shard i of a file. The shard's metadata consists of the two lines described above, followed
+ * by the caller's metadata. */
 static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *whole,
                                  uint32_t i, const char *to,
                                  const bg_save_options *saving, bg_errinfo *info)

@@ -2,8 +2,8 @@
  * verify.c - verifies everything in a file that can be checked without its keys.
  *
  * All blocks are checked, not only those up to the first damaged block, so that the report shows
- * how much is lost. The file is decoded in one pass, as if it were opened. Bytes that are already
- * in memory are used in place if the kind allows this.
+ * how much is lost. The file is decoded in one pass, in the same way as when it is opened. Bytes
+ * that are already in memory are used in place if the kind allows this.
  */
 #include "store/container.h"
 
@@ -24,7 +24,8 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
     }
 }
 
-/* A multiple of the block size that fits into the level-2 cache. */
+/* The number of bytes that are checked at a time: a multiple of the block size that fits into the
+ * level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
 /* Checks the blocks in the n bytes at `p`. `block` is the index of the first block. */
@@ -78,7 +79,7 @@ static bool verify_has_hash(const struct container_front *front,
     return container_tells_hash(&front->header) || options->hash;
 }
 
-/* Checks all blocks, and whether the words form a valid filter. */
+/* Checks all blocks, and checks that the words form a valid filter. */
 static bg_err verify_content(const struct container_source *source,
                              const struct container_front *front,
                              const bg_open_options *options,

@@ -538,7 +538,7 @@ bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *out)
         if (part->bits) {
             no *= 1 - pow((double)ones / (double)part->bits, part->k);
         } else if (foreign->format->positions) {
-            no = 0; /* without bits, the answer is "maybe" for every key */
+            no = 0; /* a part without bits answers "maybe" for every key */
         }
     }
     out->rate = 1 - no;

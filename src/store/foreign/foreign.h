@@ -8,10 +8,11 @@
  * written. foreign.c contains the loop over positions, the memory management and the argument
  * checks.
  *
- * Rules for decoders. The input is untrusted. No byte at or beyond offset `n` is read. Every size
- * is compared with the size of the input before memory is allocated. Every count that a query
- * loops over is bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX). Redundant header fields must agree.
- * Every error includes the field, the value found, the value expected, and the offset.
+ * Rules for decoders. The input is untrusted. No byte at or beyond offset `n`, the size of the
+ * input, is read. Every size is compared with the size of the input before memory is allocated.
+ * Every count that a query loops over is bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX). Redundant
+ * header fields must agree. Every error includes the field, the value found, the value expected,
+ * and the offset.
  */
 #ifndef BGI_FOREIGN_H
 #define BGI_FOREIGN_H
@@ -63,7 +64,7 @@ struct foreign_format {
     bg_foreign_format id;
     const char *name;
     uint32_t traits;
-    /* Reads a filter; calls foreign_make when the sizes are known. */
+    /* Reads a filter, and calls foreign_make as soon as the sizes are known. */
     bg_err (*read)(struct foreign_input input, const bg_foreign_options *options,
                    bg_foreign **foreign, bg_errinfo *info);
     /* Creates an empty filter. The arguments have been checked. May be NULL. */
@@ -73,8 +74,8 @@ struct foreign_format {
      * which case `has` is required. */
     void (*positions)(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len, uint64_t *to);
-    /* Used instead of `positions` by formats that need more than setting and testing k bits, for
-     * example because they count adds. May be NULL. */
+    /* Used instead of `positions` by formats whose lookups and adds do more than test or set k
+     * bits, for example because the format counts adds. May be NULL. */
     bool (*has)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*add)(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info);
     /* For formats that count keys: `times` returns the count of a key, and `remove` removes one
@@ -97,7 +98,7 @@ BG_FOREIGN_FORMATS(FOREIGN_DECLARE)
 
 /* ---- For formats ------------------------------------------------------------------- */
 
-/* Creates a handle with `count` parts and `bytes` zeroed bytes. The size must exceed neither
+/* Creates a handle with `count` parts and `bytes` zeroed bytes. `bytes` must exceed neither
  * options->max_bytes nor twice `input`, the size of the input. For a new filter, `input` is 0, and
  * only max_bytes applies. */
 bg_err foreign_make(const struct foreign_format *format,
@@ -121,7 +122,7 @@ bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,
                       const char *expected, const char *found, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Read and write numbers as bytes. */
+/* Read or write numbers in little-endian (le) or big-endian (be) byte order. */
 uint32_t foreign_le32(const unsigned char *p);
 uint64_t foreign_le64(const unsigned char *p);
 uint32_t foreign_be32(const unsigned char *p);

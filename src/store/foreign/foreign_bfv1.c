@@ -3,9 +3,9 @@
  *
  *     "BFv1" | u32 m | u16 k | u32 seed | u32 bytes | ceil(m / 8) bytes    little-endian
  *
- * The format does not specify the hash function. Here, h1 and h2 are 8-byte BLAKE2b digests with
- * the personalizations "bf1" and "bf2", and h2 is made odd. Position i is (h1 + i * h2 + seed) mod
- * m, computed without overflow.
+ * The format does not specify the hash function. Here, h1 and h2 are 8-byte BLAKE2b digests of the
+ * key with the personalizations "bf1" and "bf2", and h2 is made odd. Position i is (h1 + i * h2 +
+ * seed) mod m, computed without overflow.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"
@@ -17,7 +17,7 @@ enum { BFV1_HEADER = 18 };
 
 static const unsigned char bfv1_magic[4] = { 'B', 'F', 'v', '1' };
 
-/* Modulo m, every term is below 2^32, and i * h2 is below 2^40, so nothing overflows. */
+/* h1, h2 and the seed are below 2^32, and i * h2 is below 2^40, so the sum does not overflow. */
 static void bfv1_positions(const bg_foreign *foreign, const struct foreign_part *part,
                            const void *key, size_t len, uint64_t *to)
 {

@@ -4,10 +4,10 @@
  * Idea. Items are hashed to values from 0 to N M - 1, with M = 784931, and the values are sorted.
  * The differences between consecutive values are Golomb-Rice coded with P = 19: the quotient is
  * written in unary (ones followed by a zero), and the remainder follows as 19 bits, most
- * significant bit first. This encoding takes about 21 bits per item for a rate of 1 in M, compared
- * with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode items. In
- * this implementation, a lookup decodes at most BIP158_STEP items, starting at one of the positions
- * that were recorded when the filter was read.
+ * significant bit first. This encoding takes about 21 bits per item for a false-positive rate of 1
+ * in M, compared with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must
+ * decode items. In this implementation, a lookup decodes at most BIP158_STEP items, starting at one
+ * of the positions that were recorded when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
  *
@@ -15,15 +15,15 @@
  * be passed in bg_foreign_options.secret.
  *
  * Reading. N is first checked against the size of the input, because every item takes at least 20
- * bits. The whole code is then decoded once. Values of N M or above, nonzero bits after the end,
- * and incomplete codes are rejected. The filter keeps the encoded bytes and, for every 64 items, a
- * value and a position.
+ * bits. The whole code is then decoded once. Values of N M or above, nonzero bits after the last
+ * item, and incomplete codes are rejected. The filter keeps the encoded bytes and, for every 64
+ * items, a recorded position.
  *
  * Writing. N is known only after all items have been added, so hashes are collected in a table. The
- * home position of a hash is proportional to its value. A new hash shifts the larger hashes after
- * it up by one position. So the table is always sorted, and duplicates are found on insertion.
- * After the home positions, there is space for as many items as the table can hold, so insertions
- * never wrap around.
+ * home position of a hash, at or after which the hash is stored, is proportional to its value. A
+ * new hash shifts the larger hashes after it up by one position. So the table is always sorted, and
+ * duplicates are found on insertion. After the home positions, there is space for as many items as
+ * the table can hold, so insertions never wrap around.
  *
  * Source: BIP 158, "basic" filters.
  */
@@ -39,8 +39,8 @@
 enum {
     BIP158_P = 19,
     BIP158_STEP = 64, /* number of items between two recorded positions */
-    /* The size of a recorded position, which consists of the previous value and the offset of
-     * the next item's first bit. */
+    /* The size of a recorded position, which consists of the value of the previous item and the
+     * offset of the next item's first bit. */
     BIP158_NOTE = 16,
     BIP158_TABLE_MIN = 64
 };
@@ -75,8 +75,8 @@ static unsigned bip158_bit(struct bip158_code *code)
     return bit;
 }
 
-/* Adds the next difference to a value. Returns false if the code ends before the difference is
- * complete. */
+/* Decodes the next difference and adds it to a value. Returns false if the code ends before the
+ * difference is complete. */
 static bool bip158_next(struct bip158_code *code, uint64_t *value)
 {
     uint64_t quotient = 0, rest = 0;
@@ -95,7 +95,7 @@ static bool bip158_next(struct bip158_code *code, uint64_t *value)
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Reads N, which must be in its shortest encoding. */
+/* Reads N, which must have the shortest possible encoding. */
 static bool bip158_count(struct foreign_input *input, uint64_t *items)
 {
     const unsigned char *p = foreign_take(input, 1);

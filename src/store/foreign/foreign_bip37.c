@@ -4,9 +4,9 @@
  *
  *     compactsize of the bytes | bytes | u32 k | u32 tweak | u8 flags     little-endian
  *
- * Position i is MurmurHash3 x86 32 with the seed i * 0xfba4c795 + tweak, modulo the number of bits.
- * A filter has at most 36,000 bytes and 50 hash functions. Peers reject larger filters, and so does
- * this decoder.
+ * Position i is the MurmurHash3 x86 32 hash of the key with the seed i * 0xfba4c795 + tweak, modulo
+ * the number of bits. A filter has at most 36,000 bytes and 50 hash functions. Peers reject larger
+ * filters, and so does this decoder.
  *
  * A filter with no bytes or no hash functions is allowed and answers "maybe" for every key, as in
  * Bitcoin Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When
@@ -22,7 +22,7 @@
 
 enum { BIP37_BYTES_MAX = 36000, BIP37_K_MAX = 50, BIP37_TRAILER = 9 };
 
-enum { BIP37_K = 0 /* index of k in extra[] */ };
+enum { BIP37_K = 0 /* index in extra[] of the k in the file */ };
 
 static void bip37_positions(const bg_foreign *foreign, const struct foreign_part *part,
                             const void *key, size_t len, uint64_t *to)
@@ -49,8 +49,8 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
     return err;
 }
 
-/* Reads the number of bytes, which is stored in one byte, or in three bytes if it is 253 or
- * more. Returns -1 if the encoding or the number is invalid. */
+/* Reads the size of the filter in bytes, which is stored in one byte, or in three bytes if it is
+ * 253 or more. Returns -1 if the encoding or the size is invalid. */
 static int32_t bip37_size(struct foreign_input *input)
 {
     const unsigned char *p = foreign_take(input, 1);
@@ -94,7 +94,8 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* As in Bitcoin Core, bits per key are truncated to an integer before k is computed. */
+/* As in Bitcoin Core, the number of bits per key is truncated to an integer before k is
+ * computed. */
 static bg_err bip37_create(uint64_t items, double rate,
                            const bg_foreign_options *options, bg_foreign **foreign,
                            bg_errinfo *info)

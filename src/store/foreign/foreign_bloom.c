@@ -82,7 +82,7 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 
 double foreign_ideal_bits(uint64_t items, double rate)
 {
-    /* The operations are in the same order as in Java and Go, so that the rounding agrees. */
+    /* The operations are in the same order as in Java and Go, so that the rounding is the same. */
     return -(double)items * log(rate) / (log(2) * log(2));
 }
 

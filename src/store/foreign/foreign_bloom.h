@@ -25,12 +25,13 @@ bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 
-/* Gets the last `bytes` bytes of the input. Exactly this number of bytes must be left. */
+/* Gets the last `bytes` bytes of the input. Reports an error unless exactly this number of bytes is
+ * left. */
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
-/* Checks that only zeros follow the part->bits bits of a filter that was read. If any of these bits
- * is set, frees the filter and reports an error. */
+/* Checks that the padding after the first part->bits bits of a filter is zero. If any bit of the
+ * padding is set, frees the filter and reports an error. */
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info);
 
 /* Creates a filter with this single part and `more` bytes after its bits; `input` has
@@ -40,18 +41,20 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
                           const struct foreign_part *part, uint64_t more,
                           uint64_t input, bg_foreign **foreign, bg_errinfo *info);
 
-/* Returns the number of bits that a Bloom filter needs, before rounding: -n ln p / ln(2)^2. */
+/* Returns the number of bits that a Bloom filter needs for n items and a rate of p, before
+ * rounding: -n ln p / ln(2)^2. */
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
  * Returns the capacity of the next part in a chain, which is `growth` times the capacity of the
- * last part. The result is limited to the number of keys that fit into FOREIGN_GROWTH_MAX times the
- * last part's bytes at the given bits per key, because the numbers in a file can be forged, while
- * the bytes of the last part are known to exist.
+ * last part. The next part must not have more than FOREIGN_GROWTH_MAX times the bytes of the last
+ * part, so the result is at most the number of keys that fit into this number of bytes at the given
+ * bits per key. This limit is needed because the capacity and the growth in a file can be forged,
+ * while the bytes of the last part are known to exist.
  */
 enum {
     FOREIGN_GROWTH_MAX = 65536
-}; /* allows a growth of 32768 even if the bits per key double */
+}; /* allows a growth factor of 32768 even if the bits per key double */
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);
 

@@ -12,7 +12,8 @@
  *     2           ka, la (Cassandra 2)           big-endian           from h1 in steps of h2
  *
  * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128, but with
- * the bytes of the tail treated as signed. Positions are |x % m|, computed as a Java long.
+ * the bytes of the tail treated as signed. Each step gives a value x, and the position is |x % m|,
+ * computed as a Java long.
  *
  * Cassandra chooses the bits per key and k from a table of rates with at most 20 bits per key. This
  * code computes the entries of that table. For p = 0.01, the table gives 10 bits and k = 5, as in
@@ -94,8 +95,8 @@ static bg_err cassandra_read(struct foreign_input input,
     return err;
 }
 
-/* Returns the rate, rounded to three digits as in Cassandra's table. The choice for a rate of
- * 0.001, which is an entry in that table, depends on this rounding. */
+/* Returns the rate, rounded to three significant digits as in Cassandra's table. 0.001 is an entry
+ * in that table, so the choice for a target rate of 0.001 depends on this rounding. */
 static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
 {
     const double rate = pow(1 - exp(-(double)k / bits_per_key), k);
@@ -103,7 +104,7 @@ static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
     return round(rate * scale) / scale;
 }
 
-/* Returns the k with the lowest rate. */
+/* Returns the k that has the lowest rate at this number of bits per key. */
 static uint32_t cassandra_best_k(uint32_t bits_per_key)
 {
     uint32_t best = 1;
@@ -116,7 +117,7 @@ static uint32_t cassandra_best_k(uint32_t bits_per_key)
 }
 
 /* Returns the minimum number of bits per key that achieves the rate, and sets *k to the minimum k
- * for this number of bits. Returns 0 if the rate cannot be achieved. */
+ * that achieves the rate with this number of bits. Returns 0 if the rate cannot be achieved. */
 static uint32_t cassandra_choose(double rate, uint32_t *k)
 {
     for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MAX; bits++) {

@@ -1,6 +1,6 @@
 /*
- * foreign_chunks.h - a RedisBloom dump in a file, which contains the replies of SCANDUMP in order,
- * each as
+ * foreign_chunks.h - RedisBloom dumps in files. A file contains the replies of SCANDUMP in order.
+ * Each reply is stored as a chunk:
  *
  *     u64 iterator | u64 length | bytes          little-endian
  */

@@ -6,8 +6,8 @@
  *
  * The low byte of `flags` is the version, 1. n and p are the design capacity and rate, and N is
  * the number of added keys that changed a bit. User data follows the bits. It is preserved when a
- * filter is read and written again. The program also reads gzip files, which must be decompressed
- * before they are read here.
+ * filter is read and written again. The `bloom` program also reads gzip files. Here, such files
+ * must be decompressed before they are read.
  *
  * To compute the positions, the FNV-1 hash of the key, modulo the prime P, is multiplied k times
  * by G (modulo 2^64, then modulo P). Each product modulo m is a position.
@@ -44,7 +44,7 @@ static bg_err dcso_add(bg_foreign *foreign, const void *key, size_t len,
     return BG_OK;
 }
 
-/* Checks the header fields that do not depend on the size of the file. */
+/* Checks the header fields that can be checked without the size of the file. */
 static bg_err dcso_check(const unsigned char *header, bg_errinfo *info)
 {
     const uint64_t flags = foreign_le64(header);
@@ -114,7 +114,7 @@ static bg_err dcso_create(uint64_t items, double rate,
     if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MAX) {
         return foreign_too_large(ideal, info);
     }
-    m = m ? m : 1; /* DCSO would create a filter with no bits and k = 0 */
+    m = m ? m : 1; /* for m = 0, DCSO creates a filter with no bits and k = 0 */
     const struct foreign_part part = { .bits = m,
                                        .bytes = foreign_words(m) * 8,
                                        .k = k < 1 ? 1 : (uint32_t)k,

@@ -85,7 +85,8 @@ static const uint64_t digests_blake_start[8] = {
     0x510e527fade682d1u, 0x9b05688c2b3e6c1fu, 0x1f83d9abfb41bd6bu, 0x5be0cd19137e2179u
 };
 
-/* The order of the block's words in each round. Rounds 10 and 11 repeat the first two. */
+/* The order in which each round uses the words of a block. Rounds 10 and 11 repeat the order of
+ * the first two rounds. */
 static const unsigned char digests_order[10][16] = {
     { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 },
     { 14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3 },

@@ -1,6 +1,7 @@
 /*
  * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that the formats need.
- * There is no streaming, so messages must be complete. The code is small rather than fast.
+ * There is no streaming interface, so the whole message must be passed in one call. The code is
+ * optimized for size, not for speed.
  *
  * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b is unkeyed and
  * has an output of 8 bytes, as in BFv1 filters.

@@ -5,8 +5,8 @@
  *     u64 m | u64 k | u64 m again | ceil(m / 64) x u64      big-endian
  *
  * Unlike in Guava, m is not rounded up to whole words, and positions are taken modulo the exact m.
- * Two hashes, one of the key and one of the key followed by the byte 1, give four 64-bit numbers h.
- * Position i is h[i % 2] + i * h[2 + (i + i % 2) % 4 / 2].
+ * Two hashes, one of the key and one of the key followed by the byte 1, give four 64-bit numbers,
+ * h[0] to h[3]. Position i is h[i % 2] + i * h[2 + (i + i % 2) % 4 / 2].
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

@@ -5,8 +5,9 @@
  *
  * m is 64 * words. A key is hashed once, with MurmurHash3 x64 128, and the positions are computed
  * from the halves of the hash. Strategy 0 (MURMUR128_MITZ_32, in old filters) uses the two halves
- * of the first 64 bits as Java ints, and complements a negative sum. Strategy 1 (MURMUR128_MITZ_64)
- * uses all 128 bits and clears the sign of the sum.
+ * of the first 64 bits as Java ints a and b. Position i is a + (i + 1) * b, complemented if it is
+ * negative, modulo m. Strategy 1 (MURMUR128_MITZ_64) uses the two 64-bit halves h1 and h2. Position
+ * i is h1 + i * h2, with the sign bit cleared, modulo m.
  *
  * `version` is 32 or 64. The hashed bytes depend on the funnel, which is not stored in the file. So
  * the caller must specify the key type and pass the bytes that the funnel would produce.

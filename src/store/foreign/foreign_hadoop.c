@@ -6,9 +6,9 @@
  *
  * Hash 0 is Jenkins's lookup3, and hash 1 is MurmurHash2 with Hadoop's variant of tail handling.
  * The old layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, and 3 for Jenkins
- * in the old layout. Each hash h is seeded with the previous one, and each gives a position,
- * |h % m|, computed as a Java int. Hadoop does not support empty keys, so they cannot be added here
- * either.
+ * in the old layout. A key is hashed k times. Each hash h is seeded with the previous hash, and
+ * gives the position |h % m|, computed as a Java int. Hadoop does not support empty keys, so they
+ * cannot be added here either.
  *
  * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value,
  * and with the number of bits that the rate then requires: m = ceil(-5 n / ln(1 - p^(1/5))).
@@ -57,14 +57,14 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Returns the size of the header. k is the first int in the old layout and the second int
- * otherwise; m is always the last int. */
+/* Returns the size of the header. k is the first int of an old header and the second int of a new
+ * header; m is always the last int. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;
 }
 
-/* Returns the version of a header, or 0 if it is invalid. */
+/* Returns the version (1, 2 or 3) of a header, or 0 if the header is invalid. */
 static uint32_t hadoop_version(const unsigned char *header)
 {
     const uint32_t first = foreign_be32(header);

@@ -247,7 +247,7 @@ uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secr
 
 /* ---- Other functions ------------------------------------------------------------------- */
 
-/* One step of Bob Jenkins's lookup3. */
+/* One step of the mixing in Bob Jenkins's lookup3. */
 #define HASHES_MIX(x, y, z, by)                                                        \
     ((x) -= (z), (x) ^= hashes_rotl32((z), (by)), (z) += (y))
 #define HASHES_FINAL(x, y, by) ((x) ^= (y), (x) -= hashes_rotl32((y), (by)))

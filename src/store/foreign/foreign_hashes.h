@@ -1,10 +1,10 @@
 /*
- * foreign_hashes.h - the hash functions of other software, including their nonstandard tail
- * handling.
+ * foreign_hashes.h - the hash functions of other software, including variants that process the tail
+ * of a key in a nonstandard way.
  *
- * Murmur is a family of hash functions. Most programs that use Murmur hash the last few bytes of a
- * key in their own way, either by accident (bytes are signed in Java) or on purpose. These
- * deviations are now part of file formats. The variants:
+ * Murmur is a family of hash functions. Most programs that use Murmur process the tail, which is
+ * the last few bytes of a key, in their own way, either by accident (bytes are signed in Java) or
+ * on purpose. These deviations are now part of file formats. The variants:
  *
  *     murmur3_x64_128           Guava, bits-and-blooms   as published
  *     murmur3_x64_128_signed    Cassandra, Scylla        tail bytes are signed

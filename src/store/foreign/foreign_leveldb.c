@@ -4,14 +4,14 @@
  * A file contains many small filters. Each filter covers the data blocks that start in one 2 KiB
  * range of the file. A key is looked up as in LevelDB: the index gives the only data block that can
  * contain the key, the offset of this block selects the filter, and the filter is queried. Keys
- * after the last index key are not in the file.
+ * that are greater than the last key in the index are not in the file.
  *
  *     filter ... | u32 offset of each filter | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
  *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
  *
  * The key of an index entry is greater than or equal to all keys in its block, and less than all
- * keys in the next block. An 8-byte version number follows the key. The value is the location of
- * the block. Keys are ordered by their bytes (LevelDB's default comparator).
+ * keys in the next block. An 8-byte version number follows the key. The value of the entry is the
+ * location of the block. Keys are ordered by their bytes (LevelDB's default comparator).
  *
  * The filters are kept unchanged. The index is kept in two parts, so that it can be searched by
  * bisection. The first part has 24 bytes for each entry (the offset and length of its key, and the
@@ -23,8 +23,8 @@
  *   (I2) index keys ascend
  *   (I3) the size of the index, like all memory, is limited to twice the size of the file
  *
- * As in LevelDB, an empty filter answers "no" for every key. The answer is "maybe" if k is above
- * 30, or if the block is after the range of the last filter.
+ * As in LevelDB, an empty filter answers "no" for every key. The answer is "maybe" if the filter's
+ * k is above 30, or if the data block starts after the range of the last filter.
  *
  * Source: LevelDB, doc/table_format.md.
  */
@@ -182,7 +182,7 @@ static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
 
 /* ---- The index --------------------------------------------------------------------- */
 
-/* Counts the entries in an index and the bytes in their keys. */
+/* Counts the entries in an index, and the total number of bytes in their keys. */
 static bg_err level_measure(const struct table_block *index, uint64_t at,
                             uint64_t *entries, uint64_t *key_bytes, bg_errinfo *info)
 {
@@ -220,7 +220,7 @@ static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64
     return order < 0 || (order == 0 && len <= theirs);
 }
 
-/* Copies the index. Returns false if its keys do not ascend (I2). */
+/* Copies the index to the filter. Returns false if the index keys do not ascend (I2). */
 static bool level_keep_index(bg_foreign *f, const struct table_block *index,
                              unsigned base)
 {

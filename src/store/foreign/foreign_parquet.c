@@ -3,8 +3,8 @@
  *
  * The input is a complete Parquet file or a single filter. In a file, the footer at the end
  * contains the offset of each column chunk's filter. Filters are numbered by row group and then by
- * column, skipping chunks that have no filter. bg_foreign_options.part selects one by its number. A
- * single filter has the same layout as a filter in a file:
+ * column, skipping chunks that have no filter. bg_foreign_options.part selects a filter by its
+ * number. A single filter has the same layout as a filter in a file:
  *
  *     15 <zigzag varint numBytes> 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00 | numBytes bytes
  *     BloomFilterHeader: 1 numBytes, 2 {1 BLOCK}, 3 {1 XXHASH}, 4 {1 UNCOMPRESSED}
@@ -30,7 +30,7 @@
 enum {
     PARQUET_BLOCK = 32, /* bytes */
     PARQUET_WORDS = 8,
-    PARQUET_TAIL = 8, /* size of the footer length and "PAR1" */
+    PARQUET_TAIL = 8, /* size of the last two fields, the footer length and "PAR1" */
     PARQUET_MIN = 32,
     PARQUET_MAX = 128 << 20
 };
@@ -62,7 +62,8 @@ static bool parquet_union(struct thrift *in, uint32_t type)
     return first && members == 1;
 }
 
-/* Reads a header and gets numBytes. Afterwards, the input is positioned at the bits. */
+/* Reads a header, and sets *bytes to its numBytes. Afterwards, the input is positioned at the
+ * bits. */
 static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *info)
 {
     static const char *const names[] = { "algorithm", "hash", "compression" };
@@ -244,7 +245,7 @@ static bg_err parquet_file(struct foreign_input input,
 }
 
 /* Returns whether the input is a complete file, which starts and ends with the same magic number.
- * Both are checked, because a single filter can end with any bytes. */
+ * Both ends are checked, because a single filter can end with any bytes. */
 static bool parquet_is_file(const struct foreign_input *input, const char *magic)
 {
     return input->n >= 4 + PARQUET_TAIL && memcmp(input->bytes, magic, 4) == 0

@@ -13,10 +13,10 @@
  *                      of the previous chunk plus the length, so it identifies the offset
  *     iterator 0       the end, with length 0; may be omitted, and is not written
  *
- * BF.LOADCHUNK accepts the same iterators and strings. The hash a of a key is MurmurHash64A
- * with a fixed seed, and b is MurmurHash64A with the seed a. The positions are (a + i b) mod bits.
- * Links created by versions before 2.2 have sizes that are powers of two. In these links, `bits` is
- * 0 and positions are taken mod 2^n2.
+ * BF.LOADCHUNK accepts the same iterators and strings. The positions of a key are (a + i b) mod
+ * bits, where a is the MurmurHash64A hash of the key with a fixed seed, and b is the hash with the
+ * seed a. Links created by versions before 2.2 have sizes that are powers of two. In these links,
+ * `bits` is 0 and positions are taken mod 2^n2.
  *
  * A filter is a chain of links that can grow. The first link has half the requested error rate.
  * Each further link has `growth` times the entries and half the error rate of the previous link. A
@@ -33,8 +33,8 @@
  *   (I5) entries times bits per entry is at most the number of bits. The bits per entry in a file
  *        can also be forged, so a new link has at most FOREIGN_GROWTH_MAX times the bytes of the
  *        last link
- *   (I6) the sizes of the links add up to the size in the header; a chain of several links has a
- *        growth factor
+ *   (I6) the sizes of the links add up to the size in the header; a scalable chain of several links
+ *        has a nonzero growth factor
  *
  * The decoder accepts the output of RedisBloom 2.2.1 to 8.8; see docs/foreign.md.
  */
@@ -79,7 +79,7 @@ static double redis_hashes(double bits_per_entry)
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Reads and checks a link. */
+/* Reads and checks the description of a link in the header. */
 static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part *part,
                          bg_errinfo *info)
 {
@@ -127,7 +127,8 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     return BG_OK;
 }
 
-/* Checks the header except for its links, and sums up the bytes of the links. */
+/* Checks the header, except for the descriptions of its links, and sums up the sizes of the links
+ * in bytes. */
 static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
                            bg_errinfo *info)
 {
@@ -278,8 +279,8 @@ static double redis_bits_per_entry(double error)
     return -log(error) / 0.480453013918201;
 }
 
-/* Computes a link for a number of entries and an error rate. Returns false if no such link is
- * possible. */
+/* Computes the size and the other properties of a link for a number of entries and an error rate.
+ * Returns false if no such link is possible. */
 static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
 {
     const double bits_per_entry = redis_bits_per_entry(error);

@@ -1,7 +1,7 @@
 /*
  * foreign_rediscuckoo.c - the cuckoo filters of RedisBloom, as dumped by CF.SCANDUMP.
  *
- * A file contains the replies of CF.SCANDUMP, each as in foreign_redisbloom.c:
+ * A file contains the replies of CF.SCANDUMP, each in the same form as in foreign_redisbloom.c:
  *
  *     u64 iterator | u64 length | bytes          little-endian; then the next reply
  *
@@ -55,10 +55,10 @@
 
 enum {
     CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* size of the address in old headers */
+    CUCKOO_ADDRESS = 8, /* size of the memory address in some old headers */
     CUCKOO_CHUNK_MAX = 16 << 20,
     CUCKOO_EXPANSION_MAX = 32768,
-    CUCKOO_BUCKET_MAX = 255, /* old versions store 300 but use 300 % 256 */
+    CUCKOO_BUCKET_MAX = 255, /* some old versions store 300, but use 300 % 256 slots */
     CUCKOO_FILTERS_MAX = 64
 };
 
@@ -433,8 +433,8 @@ static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
 
 /* ---- Adding --------------------------------------------------------------------------- */
 
-/* Stores a fingerprint in the first free slot, starting with the last filter. Returns false if
- * there is none. */
+/* Stores a key's fingerprint in the first free slot of its buckets, starting with the last filter.
+ * Returns false if there is no free slot. */
 static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
 {
     for (uint32_t i = f->count; i-- > 0;) {
@@ -466,10 +466,10 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
 }
 
 /*
- * Adds a fingerprint to the last filter by displacing others. The new fingerprint replaces another
- * one, which moves to its other bucket, and so on. If no move finds a free slot, all moves are
- * undone in reverse order. This is possible because `print` is the fingerprint displaced last, and
- * its previous bucket is the other of its two buckets.
+ * Adds a fingerprint to the last filter by displacing other fingerprints. The new fingerprint
+ * replaces another one, which moves to its other bucket, and so on. If no move finds a free slot,
+ * all moves are undone in reverse order. This is possible because `print` is the fingerprint
+ * displaced last, and the bucket from which it was displaced is the other of its two buckets.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {

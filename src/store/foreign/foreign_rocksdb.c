@@ -1,18 +1,18 @@
 /*
  * foreign_rocksdb.c - the Bloom filter in a RocksDB table file (.sst).
  *
- * "FastLocalBloom" is a single full filter for the whole file. The policy bloomfilter:BITS has
- * written it since version 6.6 (format_version 5 and later). The low half of the hash selects a
- * 64-byte cache line. The high half is multiplied repeatedly and selects k bits in that line, using
- * nine bits for each:
+ * "FastLocalBloom" is a single full filter for the whole file. The filter policy bloomfilter:BITS
+ * has written such filters since RocksDB 6.6 (format_version 5 and later). The low half of the hash
+ * selects a 64-byte cache line. The high half is multiplied repeatedly and selects k bits in that
+ * line, using nine bits for each:
  *
  *     lines of 64 bytes | ff | 00 | k | 00 00
  *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
  *
  * h is the XXPH3 hash of the user key (table_hashes.c). The footer contains the location of the
  * metaindex, which contains the location of "fullfilter.rocksdb.BuiltinBloomFilter". The checksums
- * of both blocks are verified, and so is the footer's checksum, if any (format_version 6 and
- * later).
+ * of the metaindex and of the filter are verified, and so is the footer's checksum, if it has one
+ * (format_version 6 and later).
  *
  * The decoder rejects Ribbon filters, filters written by versions before 6.6 ("legacy"),
  * partitioned filters, and filters of other policies, each with a specific error. RocksDB itself
@@ -142,8 +142,8 @@ static bg_err rocks_find(const struct table *table, struct table_handle metainde
 
 /* ---- The filter -------------------------------------------------------------------- */
 
-/* Checks the bytes after the cache lines. RocksDB ignores a filter in which these bytes have other
- * values. */
+/* Checks the five bytes after the cache lines. RocksDB ignores a filter in which these bytes have
+ * unexpected values. */
 static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                           bg_errinfo *info)
 {

@@ -5,10 +5,11 @@
  *     V1:  i32 1 | i32 k | i32 words | words x i64
  *     V2:  i32 2 | i32 k | i32 seed | i32 words | words x i64     big-endian
  *
- * Spark 4.1 and later write V2, which older versions cannot read. So V1 is created unless `version`
- * is 2. m is 64 * words. The positions are computed from two hashes, h1 and h2, where h1 is the
- * seed of h2. V1 uses 32-bit arithmetic. V2 starts at h1 * (2^31 - 1) and uses 64-bit arithmetic,
- * which large filters need. Negative sums are complemented.
+ * Spark 4.1 and later write V2, which older versions cannot read. So a new filter has the format V1
+ * unless `version` is 2. m is 64 * words. The positions are computed from two hashes, h1 and h2,
+ * where h1 is the seed of h2. V1 adds h2 to h1 repeatedly, in 32-bit arithmetic. V2 starts at h1 *
+ * (2^31 - 1) instead and uses 64-bit arithmetic, which large filters need. Each sum, complemented
+ * if it is negative, gives a position modulo m.
  *
  * Spark hashes a long as its low word followed by its high word, which gives the same result as
  * hashing the 8 little-endian bytes. An int is widened to a long first. bloom_filter_agg hashes

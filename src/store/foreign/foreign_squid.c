@@ -5,12 +5,13 @@
  *     i16 current | i16 required | i32 capacity | i32 count | i32 deletions | i32 bytes |
  *     u8 bits per entry | u8 hashes = 4 | 106 zeros | the bits       big-endian
  *
- * `bytes` must be (capacity * bits per entry + 7) / 8. Squid rejects other values, and so does this
- * decoder. A key is the MD5 hash of the method (one byte) followed by the URL. The positions are
- * the four big-endian words of the MD5 hash, each modulo the number of bits.
+ * `bytes` must be (capacity * bits per entry + 7) / 8. Squid and this decoder reject other values.
+ * A key is the MD5 hash of the method (one byte) followed by the URL. The positions are the four
+ * big-endian words of the MD5 hash, each modulo the number of bits.
  *
- * The caller passes the URL in the form that Squid uses. `seed` is Squid's number for the method. 0
- * selects the default, which is 1 (GET). Nearly all entries in a digest are for GET.
+ * The caller passes the URL in the form that Squid uses. `seed` is the number that Squid uses for
+ * the request method. A seed of 0 selects the default, which is 1 (GET). Nearly all entries in a
+ * digest are for GET.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"

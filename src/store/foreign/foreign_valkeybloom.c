@@ -1,7 +1,7 @@
 /*
  * foreign_valkeybloom.c - the filters of valkey-bloom, in the format of its BF.LOAD command.
  *
- * A file contains the second argument of BF.LOAD, a command that the module writes to append-only
+ * A file contains the second argument of BF.LOAD, a command that valkey-bloom writes to append-only
  * files. All numbers are little-endian.
  *
  *     u8 version 1 | u32 expansion | f64 rate | f64 tightening | u8 random seed | u64 filters
@@ -41,8 +41,8 @@
 
 enum {
     VALKEY_HEADER = 1 + 4 + 8 + 8 + 1 + 8,
-    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* size of the fields before the bits */
-    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* size of the fields around the bits */
+    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* size of `bloom` without its bits */
+    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* size of a filter without its bits */
     VALKEY_SEED = 13,                        /* offset in `bloom` */
     VALKEY_RANDOM = 1                        /* bit 32 of `seed` */
 };
@@ -208,8 +208,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     return valkey_check_part(part, part->items, counts, info);
 }
 
-/* Reads all filters and sums up their bytes. If `f` is not NULL, also fills in the
- * filter. */
+/* Reads all filters and sums up their bytes. If `f` is not NULL, also copies the filters to `f`. */
 static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
                            bg_foreign *f, uint64_t *all, bg_errinfo *info)
 {

@@ -10,8 +10,8 @@
  *     11  copy of 1 .. 64 bytes (six bits), with an offset of 32 bits
  *
  * Memory is limited. Three bytes expand to at most 64 bytes, so a decompressed size above 22 times
- * the packed size is rejected before memory is allocated. Nothing outside the two buffers is
- * accessed.
+ * the compressed size is rejected before memory is allocated. Nothing outside the input and output
+ * buffers is accessed.
  *
  * Source: google/snappy, format_description.txt.
  */
@@ -28,8 +28,8 @@ struct snappy {
     uint64_t size, done;
 };
 
-/* Reads the varint at the start. Returns the length of the varint, or 0 if it is not a valid
- * 32-bit varint. */
+/* Reads the varint at the start of the data. Returns the length of the varint, or 0 if it is not a
+ * valid 32-bit varint. */
 static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_t *size)
 {
     *size = 0;

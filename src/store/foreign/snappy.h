@@ -5,10 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads the decompressed size of n packed bytes. Returns false if the size is invalid. */
+/* Reads the decompressed size from n bytes of compressed data. Returns false if the size is
+ * invalid. */
 bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size);
 
-/* Decompresses to exactly `size` bytes. Returns false if the packed bytes are invalid. */
+/* Decompresses n bytes to exactly `size` bytes. Returns false if the compressed data is invalid. */
 bool snappy_unpack(const unsigned char *packed, uint64_t n, unsigned char *to,
                    uint64_t size);
 

@@ -3,14 +3,14 @@
  *
  * This file checks that a block and its trailer are before the footer. It verifies that the
  * checksum, whose type the file specifies, matches the contents and the compression type. It also
- * checks that no entry extends beyond the end of the entries, and that an entry shares no more
- * bytes than the previous key contains.
+ * checks that no entry extends beyond the end of the entries, and that an entry does not share more
+ * bytes with the previous key than that key contains.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because the CRC of data that
  * contains CRCs is weak. XXH3 is computed over the contents only, and the compression byte after
  * the contents is mixed in by multiplication. In RocksDB format version 6 and later, a per-file
  * number and the offset of the block are mixed into every checksum, so that no block can be
- * mistaken for another.
+ * mistaken for a different block.
  */
 #include "store/foreign/table.h"
 

@@ -36,10 +36,10 @@ struct table {
     const unsigned char *bytes;
     uint64_t end;
     enum table_checksum checksum;
-    uint32_t context; /* used by RocksDB format version 6 and later; otherwise 0 */
+    uint32_t context; /* per-file number in RocksDB format 6 and later; otherwise 0 */
 };
 
-/* The contents of a block, and their memory if they were decompressed. */
+/* The contents of a block, and the memory for the contents if they were decompressed. */
 struct table_block {
     const unsigned char *bytes;
     uint64_t size;

@@ -19,7 +19,7 @@ uint64_t foreign_xxh3(const void *data, size_t len);
  * function. */
 uint64_t foreign_xxph3(const void *data, size_t len);
 
-/* Computes LevelDB's Hash. The bytes of the tail are unsigned. */
+/* Computes LevelDB's Hash. The last few bytes of the key are treated as unsigned. */
 uint32_t foreign_leveldb_hash(const void *data, size_t len, uint32_t seed);
 
 #endif

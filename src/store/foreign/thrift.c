@@ -80,8 +80,8 @@ static void thrift_skip_bytes(struct thrift *in, uint64_t bytes)
     }
 }
 
-/* Skips an element of a container. In a container, a boolean takes one byte; in a field, it is
- * part of the type. */
+/* Skips an element of a container. In a container, a boolean takes one byte; in a field, the
+ * boolean's value is part of the type. */
 static void thrift_skip_element(struct thrift *in, uint32_t type)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE) {

@@ -9,10 +9,10 @@
  *         }
  *     }
  *
- * A reader that encounters invalid input sets `bad`. From then on, all functions return 0 or false,
- * so callers need to check `bad` only once, at the end. The input is untrusted: nothing after the
- * first `n` bytes is read, nesting is limited, and every list element takes at least one byte, so
- * the work is limited by the size of the input.
+ * When a function encounters invalid input, it sets `bad`. From then on, all functions return 0 or
+ * false, so callers need to check `bad` only once, at the end. The input is untrusted: nothing
+ * after the first `n` bytes is read, nesting is limited, and every list element takes at least one
+ * byte, so the work is limited by the size of the input.
  */
 #ifndef BGI_THRIFT_H
 #define BGI_THRIFT_H
