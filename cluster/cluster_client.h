@@ -23,9 +23,9 @@
  * connection, and an add that changes nothing is not a write. The bits of such an add may have been
  * set by another client or by an earlier attempt, and may not have reached a replica yet. Therefore
  * a small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot that
- * the node owns. A replica that has this write has all earlier writes, unless the primary replaces
- * its data in between. If `replicas` is set, the client therefore handles all writes as `steady`
- * requests (see below).
+ * the node owns. A replica that has received this write has also received all earlier writes,
+ * unless the primary replaces its data in between. If `replicas` is set, the client therefore
+ * handles all writes as `steady` requests (see below).
  *
  * Processes. A node that restarts loads its last save. Later writes may be lost, and clients would
  * not notice. Therefore INFO is the first request on every connection, and each answer is returned
@@ -54,8 +54,8 @@ struct cluster_tally {
     _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies */
     _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
     _Atomic uint64_t unopened, broken; /* connections that failed to open, or broke */
-    _Atomic uint64_t refreshed;        /* requests for the map */
-    _Atomic int64_t told; /* when the map was last received (cluster_now), or 0 */
+    _Atomic uint64_t refreshed;        /* requests for the slot map */
+    _Atomic int64_t told; /* when the slot map was last received (cluster_now), or 0 */
 };
 
 struct cluster_options {
@@ -125,8 +125,8 @@ struct cluster_view {
 };
 
 /* Sends INFO once to every node that owns slots and to every replica, and returns the processes
- * that answer. Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED,
- * BG_ENOMEM. */
+ * that answer. Also refreshes the slot map if it is older than `age` milliseconds. Errors:
+ * BG_ECANCELED, BG_ENOMEM. */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);
 

@@ -195,7 +195,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                  .context = e };
 }
 
-/* Sends a command for the witness of each selected shard. `texts` are the values to write. */
+/* Sends a command for the witness of each selected shard. `texts` contains the values to write. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)

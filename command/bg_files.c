@@ -325,7 +325,7 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }
 
-/* Checks that the file is not older than the last file loaded into the object that it replaces, if
+/* Checks that the file is not older than the last file that was loaded into the existing object, if
  * any. */
 static bg_err reload_check_generation(const struct reload *reload,
                                       const struct object *there, bg_errinfo *info)

@@ -9,7 +9,7 @@
  * After BEGIN, every add to the filter is also applied to the new filter. Therefore, no keys are
  * lost if a client starts reading the backing store after BEGIN has returned. Until COMMIT, a crash
  * or ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old filter,
- * so adds that are recorded in the meantime apply to both. Each step holds `writing`.
+ * so adds that are recorded in the meantime apply to both filters. Each step holds `writing`.
  */
 #include "bg_handlers.h"
 

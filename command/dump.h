@@ -59,10 +59,10 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* Writes the same bytes as dump_encode_filter, but in chunks (bg_file_write_fn), without copying
- * the filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES;
- * with the latter, the output differs from that of dump_encode_filter. Before the first chunk, sets
- * *all to the total number of bytes.
+/* Writes the same bytes as dump_encode_filter, but in chunks (bg_file_write_fn). Does not copy the
+ * filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES; with
+ * the latter, the output differs from that of dump_encode_filter. Before the first chunk, sets *all
+ * to the total number of bytes.
  * Errors: before the first chunk, BG_ENOMEM, BG_EBUSY if the object's content is unknown, and other
  * encoding errors; after that, any error that `write` returns, and BG_EBUSY if the object changed
  * despite BG_FILE_FROZEN. */

@@ -41,14 +41,14 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* checksum of a Bloomgate stream */
-    uint64_t done, total;      /* bytes of the stream or the parts: received, expected */
-    uint64_t size;             /* size of the complete dump, including record headers */
-    struct gather gather;      /* the dump, `size` bytes */
-    uint64_t used;             /* bytes written at the start of the buffer */
-    uint64_t counted;          /* bytes counted in object->held and in the ledger */
-    size_t header;             /* size of a RedisBloom header in bytes */
-    uint64_t first;            /* size of a cuckoo filter's first part in bytes */
-    uint32_t expansion;        /* growth factor of a cuckoo filter's other parts */
+    uint64_t done, total; /* bytes of the stream or the parts: received, expected */
+    uint64_t size;        /* size of the complete dump, including record headers */
+    struct gather gather; /* the dump, `size` bytes */
+    uint64_t used;        /* bytes written at the start of the buffer */
+    uint64_t counted;     /* bytes counted in object->held and in the ledger */
+    size_t header;        /* size of a RedisBloom header in bytes */
+    uint64_t first;       /* size of a cuckoo filter's first part in bytes */
+    uint32_t expansion;   /* growth factor of a cuckoo filter's other parts */
 };
 
 /* The error texts of a family of commands. */

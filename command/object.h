@@ -31,9 +31,9 @@
  * recursive, or returns false after a short time.
  *
  * What is recorded. Adding a key that a bit array may already contain changes nothing, so it is
- * not recorded. A host that promises durability must therefore hold back its reply until everything
- * recorded so far, by any thread, is safe. Records are written before bits are set, so when a
- * thread finds a bit set, the record for that bit has already been written. There are two
+ * not recorded. A host that promises durability must therefore hold back its reply until all
+ * changes recorded so far, by any thread, are safe. Records are written before bits are set, so
+ * when a thread finds a bit set, the record for that bit has already been written. There are two
  * exceptions. In both cases, a key that is found may be a false positive that is no longer found
  * after a crash:
  *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* Decodes the UTF-8 character at s into *code. Returns the character's length in bytes, at most n,
- * or 0 if it is invalid: overlong, a surrogate, or above U+10FFFF. n is not 0. */
+ * or 0 if it is invalid: overlong, a surrogate, or above U+10FFFF. n must not be 0. */
 size_t text_character(const char *s, size_t n, uint32_t *code);
 
 /* Returns the description of an errno value. Thread safety: MT-Safe. */
