@@ -1,6 +1,6 @@
 /*
- * bench_admission.c - how much does a bouncer improve a cache without extra memory, and
- * what does a decision cost?
+ * bench_admission.c - how much does a bouncer (an admission filter) improve a cache without extra
+ * memory, and what does a decision cost?
  *
  * Hit ratios. A cache for a given number of objects serves a trace (cache_trace.h) in which
  * 70% of the distinct keys occur exactly once. The catalog contains one key for every ten

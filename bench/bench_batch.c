@@ -120,7 +120,7 @@ static size_t batch_prepare_build(struct batch_table *t, const bg_spec *spec,
     return 1;
 }
 
-/* Returns the number of subjects. */
+/* Prepares the rows and limits of one table. Returns the number of subjects. */
 static size_t batch_prepare(struct batch_table *t, const struct bgb_keys *keys,
                             uint32_t kind, double rate)
 {

@@ -12,7 +12,8 @@
  *     open, map, verify bg_open, bg_map and bg_verify of the file, which is in the page cache
  *
  * The ratio is the time of the row's limit divided by the time of the row. The limit is "plain
- * write" for `save`, "read memory" for `verify in memory`, and `open` for `map`.
+ * write" for both `save` rows, "read memory" for `verify in memory`, and `open` for `map` and
+ * `verify`.
  *
  * Also measures small filters, because a server may have millions of them: a scalable
  * filter with one key is encoded and decoded in memory, with and without canaries, and
@@ -234,7 +235,8 @@ void bgb_bench_files(const struct bgb_options *options)
     spec.k = 8;
     spec.bytes = options->bytes_count ? options->bytes[0] : (uint64_t)1 << 30;
     files_must(bg_filter_create(&spec, &f.filter, NULL), "create");
-    for (uint64_t i = 0; i < spec.bytes / 2; i += 64) { /* some bits in every block */
+    /* Sets some bits in every block. */
+    for (uint64_t i = 0; i < spec.bytes / 2; i += 64) {
         (void)added_u64(f.filter, i);
     }
     files_must(bg_encode(f.filter, NULL, NULL, 0, &f.n, NULL), "encode");

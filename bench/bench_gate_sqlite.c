@@ -9,8 +9,9 @@
  * network, the ratio would be higher.
  *
  * For the second table, many other keys are looked up once each, and the results are compared with
- * the plan. The number of avoided reads is compared with absent * (1 - rate). The observed rate and
- * its interval are compared with the filter's rate for 2^24 other absent keys.
+ * the plan. The number of avoided reads is compared with absent * (1 - rate). The false-positive
+ * rate that the gate observed, with its confidence interval, is compared with the rate measured by
+ * querying the filter for 2^24 other absent keys.
  *
  * The file is created in $TMPDIR or the current directory, and unlinked immediately.
  */

@@ -234,8 +234,8 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->opened_reads = subject->env.reads;
 }
 
-/* Returns the CPU time of this thread per get, in microseconds; LevelDB does no other work in
- * the meantime. */
+/* Returns this thread's CPU time per get, in microseconds. LevelDB does no other work in the
+ * meantime. */
 double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t *reads)
 {
     const leveldb::ReadOptions how;

@@ -2,8 +2,9 @@
  * bench_limit.c - what is this machine's memory limit, on large and small pages,
  * for reading and rewriting, on one core and on all cores?
  *
- * For every table size, all prefetching methods run in turn, on both page sizes. The row for
- * each group shows the best prefetching method, which is also used in the rows for all cores.
+ * For every table size, all prefetching methods run in turn, on both page sizes, for reading and
+ * for rewriting. Each row shows the best method for its page size and access mode; the rows for all
+ * cores use the same method.
  */
 #include "bench.h"
 #include "keys.h"
@@ -20,8 +21,8 @@ enum {
     LARGE_FROM = 2 << 20 /* below this size, no large pages are requested */
 };
 
-/* One size: two regions, and every prefetching method for each of the four groups (pages x
- * mode). */
+/* One table size, with a region for each page size. A group is a combination of page size and
+ * access mode; each group runs every prefetching method. */
 struct limit_size {
     struct bgb_keys keys;
     struct bgb_region regions[2];
@@ -59,7 +60,7 @@ static void limit_add_subjects(struct limit_size *s)
     }
 }
 
-/* Returns the subject with the best method in a group. */
+/* Returns the index of the subject with the best method in a group. */
 static int limit_best(const struct limit_size *s, int group)
 {
     int best = group * BGB_LIMIT_WAYS;

@@ -8,9 +8,9 @@
  * each row with plain write(): 1 means equally fast. For rows with a sync, the ratio depends more
  * on the disk than on the log; compare `always` with "write() and fdatasync()".
  *
- * Unlike in all other benchmarks, no thread is pinned, because the duration of a sync may depend on
- * the core that waits for it. On a virtual machine, plain write() and fdatasync() took 3.9 ms
- * on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
+ * Unlike the other benchmarks, this one does not pin threads, because the duration of a sync may
+ * depend on the core that waits for it. On a virtual machine, plain write() and fdatasync() took
+ * 3.9 ms on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
  * cores would measure this difference between cores. "per sync" is a count that does not depend on
  * timing: the number of appends that shared one sync.
  *

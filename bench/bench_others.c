@@ -1,14 +1,14 @@
 /*
- * bench_others.c - what is the cost of kinds that remove, count, grow or expire keys,
- * or are immutable?
+ * bench_others.c - how fast are filter kinds that can remove, count or expire keys, that can grow,
+ * or that are immutable?
  *
  * There is one table per number of keys and setup (a kind with its variant and rate).
  * Lookups run singly and in batches, in a filter filled to its capacity of n keys. For
- * kinds that support it, inserts and removals are also measured: a pass inserts fresh keys
- * and removes them again, with a separate clock for each half, so the filter stays full.
- * "build" starts with an empty filter and adds n keys. The ratio compares each row with the limit
- * (limit.h) for reading random lines at the filter's size. A kind that touches two lines per key
- * cannot exceed about 0.5, and a kind that touches three lines cannot exceed about 0.33. Kinds with
+ * kinds that support it, inserts and removals are also measured: a pass inserts fresh keys and then
+ * removes them, so the filter stays full. The two halves of a pass are timed separately. "build"
+ * starts with an empty filter and adds n keys. The ratio compares each row with the limit (limit.h)
+ * for reading random lines at the filter's size. A kind that touches two lines per key cannot
+ * exceed about 0.5, and a kind that touches three lines cannot exceed about 0.33. Kinds with
  * several layers or generations have an additional limit (layers_limit.h): reading one line from
  * each of several tables with the same sizes.
  */
@@ -32,10 +32,10 @@ struct others_setup {
     double rate;
     const bg_window_options *window;
     bg_kind kind;
-    uint32_t k; /* 0 derives it from the rate */
+    uint32_t k; /* 0 if derived from the rate */
     uint32_t width;
     uint32_t flags;
-    uint32_t part;  /* created for n / part keys and filled with n keys; 0 means 1 */
+    uint32_t part;  /* the filter is planned for n / part keys, not n; 0 means 1 */
     uint32_t step;  /* each layer has 2^step times as many lines as the previous one */
     uint32_t spare; /* number of additional layers that are not read */
     bool layered;   /* a lookup of an absent key reads a line from each planned layer */

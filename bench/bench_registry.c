@@ -38,7 +38,7 @@ static const char *const registry_names[REGISTRY_WAYS] = {
     "name only: get, release",
 };
 
-/* A request: a key, and its tenant in each form that a row may need. */
+/* A request: a key, and its tenant as a name, as a handle and as a bare filter. */
 struct registry_request {
     char name[32];
     bg_tenant *tenant;

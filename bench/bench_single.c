@@ -5,7 +5,7 @@
  * larger than the caches, the result depends on how many lookups the CPU overlaps. The ratio
  * compares each row with the limit (limit.h) for the same size, as in bench_batch.c. The row "empty
  * call" shows the minimum cost of any function that is not inlined. A lookup through the public
- * function needs such a call and an indirect jump.
+ * function costs at least one such call plus an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"

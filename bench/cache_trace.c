@@ -44,7 +44,7 @@ static double trace_fresh_share(const struct bgb_trace *t, const double *sums)
     return low;
 }
 
-/* Returns the rank in the catalog for a value in 0 .. 1. */
+/* Maps a uniform random value in 0 .. 1 to a rank in the catalog, following Zipf's law. */
 static uint32_t trace_place(const struct bgb_trace *t, const double *sums, double x)
 {
     uint32_t low = 0, high = t->catalogue - 1;
@@ -77,7 +77,7 @@ void bgb_trace_make(struct bgb_trace *t)
 {
     double *sums = bgb_alloc(t->catalogue, sizeof *sums);
     assert(t->catalogue > 0);
-    uint64_t state = 1, stride = 7919; /* the offset by which ranks move; a prime */
+    uint64_t state = 1, stride = 7919; /* each popularity change shifts ranks by it */
     for (uint32_t i = 0; i < t->catalogue; i++) {
         sums[i] = (i ? sums[i - 1] : 0) + pow(i + 1, -t->s);
     }

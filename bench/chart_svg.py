@@ -29,7 +29,7 @@ COLORS = {
     "indigo": ("#4350c4", "#9aa5ff"),
     "gray": ("#656d76", "#8b949e"),
 }
-# Maps each part of the page to a CSS property and its color in light mode and in dark mode.
+# Maps each part of the chart to a CSS property and its color in light mode and in dark mode.
 PARTS = {
     "card": ("fill", "#ffffff", "#0d1117"),
     "edge": ("stroke", "#d0d7de", "#30363d"),
@@ -44,7 +44,7 @@ MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace"
 
 @dataclass
 class Axis:
-    label: str  # if empty, the plot uses the axis of the plot on the left
+    label: str  # if empty, the plot shares the axis of the plot to its left
     low: float
     high: float
     ticks: list  # (value, text) pairs

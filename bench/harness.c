@@ -12,8 +12,8 @@
 #include <time.h>
 
 enum {
-    MIN_ROUNDS = 7, /* 21 passes, the minimum for a distinct 5th percentile */
-    MIN_BUILDS = 3, /* minimum for a table that contains only whole builds */
+    MIN_ROUNDS = 7, /* with fewer, the 5th percentile would be the best pass */
+    MIN_BUILDS = 3, /* for a table that contains only whole builds */
     FIRST_ROOM = 64
 };
 

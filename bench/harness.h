@@ -54,9 +54,10 @@ struct bgb_subject {
  * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* The first function returns the number of BROKEN subjects in the whole program so far; the second
- * reports and counts another one. */
+/* Returns the number of BROKEN subjects in the whole program so far. */
 unsigned bgb_broken_count(void);
+
+/* Reports a BROKEN subject and counts it. */
 void bgb_broken_add(const char *name, const char *why);
 
 /* Returns the time of a monotonic clock in nanoseconds. */

@@ -29,8 +29,8 @@ static uint64_t *keys_stream(size_t count)
     return bgb_alloc(count + BGB_KEYS_SLACK, sizeof(uint64_t));
 }
 
-/* Returns the hashes of a stream, including its slack, as computed by `fast` with seed
- * 0. */
+/* Returns the hashes of a stream, including the extra keys after its end (BGB_KEYS_SLACK), as
+ * computed by `fast` with seed 0. */
 static uint64_t *keys_hashes(const uint64_t *keys, size_t count)
 {
     bg_hasher hasher;

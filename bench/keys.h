@@ -48,7 +48,7 @@ struct bgb_keys {
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
-    bg_bytes *absent_bytes; /* separate keys, in contiguous 16-byte records */
+    bg_bytes *absent_bytes; /* a separate set of keys, in contiguous 16-byte records */
     bg_bytes *fresh_bytes;
     unsigned char *records;
 };

@@ -1,5 +1,5 @@
 /*
- * layers_limit.c - the loops that only read a line from each table.
+ * layers_limit.c - reads one line per key from each of several tables, and does nothing else.
  */
 #include "layers_limit.h"
 
@@ -56,7 +56,7 @@ LAYERS_INLINE uint64_t layers_by_key(const struct bgb_layers_limit *l, size_t fi
     return sum;
 }
 
-/* Computes the lines of 64 keys in the first table. */
+/* Computes the line in the first table for each of 64 keys. */
 static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stream,
                           uint64_t *line)
 {

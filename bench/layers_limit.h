@@ -4,8 +4,8 @@
  * This is the equivalent of limit.h for filters with several layers or generations, where a
  * lookup of an absent key reads one line from each layer. The limit reads 8 bytes from the
  * same lines in tables of the same sizes, but does not test the bits. It processes either one key
- * at a time in all tables, or 64 keys at a time in one table after another. It prefetches lines for
- * a given number of keys or tables ahead. A few trial passes determine the best method.
+ * at a time in all tables, or 64 keys at a time in one table after another. It prefetches lines a
+ * given number of keys or tables ahead. A few trial passes determine the best method.
  */
 #ifndef BGB_LAYERS_LIMIT_H
 #define BGB_LAYERS_LIMIT_H

@@ -19,8 +19,8 @@ const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS] = {
 
 #define LIMIT_INLINE static inline __attribute__((always_inline))
 
-/* Several threads may run at once, so words are atomic. On the supported architectures,
- * relaxed loads and stores are plain instructions. */
+/* Several threads may run at once, so words are accessed atomically. On the supported
+ * architectures, relaxed loads and stores are plain instructions. */
 LIMIT_INLINE _Atomic uint64_t *limit_word(const struct bgb_limit *l, uint64_t random)
 {
     size_t line = (size_t)bgb_mulhi(random, l->lines);

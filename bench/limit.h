@@ -26,7 +26,7 @@ enum bgb_limit_mode { BGB_LIMIT_READ, BGB_LIMIT_WRITE };
 
 struct bgb_limit_way {
     size_t distance; /* lines to prefetch ahead; 0 disables prefetching */
-    bool second;     /* into the L2 cache only */
+    bool second;     /* prefetch into the L2 cache only */
 };
 
 struct bgb_limit {

@@ -7,12 +7,13 @@
 /* Prints a description of the machine, at the start of every run. */
 void bgb_machine_print(void);
 
-/* Prints a warning at the end of a run if other programs used the machine. */
+/* Prints a warning at the end of a run if other programs were running on the machine. */
 void bgb_machine_warn(void);
 
-/* The first function returns the number of cores that this process may use; the second returns the
- * ID of the i-th of these cores. */
+/* Returns the number of cores that this process may use. */
 unsigned bgb_machine_cores(void);
+
+/* Returns the ID of the i-th core that this process may use. */
 unsigned bgb_machine_core(unsigned i);
 
 /* Pins the calling thread to a core. A failure is reported once and is not an error. */

@@ -195,7 +195,7 @@ static uint64_t ours_add_fixed_all(void *state, size_t first, size_t n)
         s->filter, bg_keys_fixed(s->bytes[first].data, BGB_RECORD_BYTES, n), s->bitmap);
 }
 
-/* Runs the pass over all keys in calls of 32 keys. */
+/* Defines a function that runs a pass in calls of 32 keys each. */
 #define OURS_BY_32(name)                                                               \
     static uint64_t ours_##name##_32(void *state, size_t first, size_t n)              \
     {                                                                                  \
@@ -284,8 +284,9 @@ static double ours_rate(const bg_filter *filter)
     return info.rate;
 }
 
-/* Adds the whole pool once and looks up all its keys. Returns the rate at this fill, which is
- * the highest fill that occurs. The bounds are derived from this rate. */
+/* Adds the whole pool once and checks that a lookup finds every key. Returns the false-positive
+ * rate at this fill, which is the highest fill that occurs. The bounds are derived from this
+ * rate. */
 static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
                               enum bgb_form form)
 {

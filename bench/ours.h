@@ -1,13 +1,14 @@
 /*
  * ours.h - Bloomgate filters as subjects of the harness.
  *
- * Adds need fresh keys; otherwise, every bit would already be set. Therefore, a filter for adds
- * uses its own memory, whose pages have already been touched (bg_filter_create_at). It is filled
- * with n / 2 keys, and this state is saved. Every visit first restores the state and then adds keys
- * that were never added. As a result, the measured time includes no page faults and no clearing,
- * and the filter is between half full and full, as in real use. Such rows are called "add".
- * "re-add" adds keys that are already present. "build" is a complete build: clear the filter, then
- * add all n keys. It includes the page faults for memory that clearing returned to the kernel.
+ * Adds need fresh keys; otherwise, every bit would already be set. Therefore, a filter for adds is
+ * filled with n / 2 keys, and its state is saved. Every visit restores this state and then adds
+ * keys that are not in the filter. The filter uses memory whose pages have already been touched
+ * (bg_filter_create_at). As a result, the measured time includes no page faults and no clearing,
+ * and the filter is between half full and full, as in real use. Rows measured in this way are named
+ * "add". Rows named "re-add" add keys that are already present. Rows named "build" measure a
+ * complete build, which clears the filter and adds all n keys. Their time includes the page faults
+ * for memory that clearing returned to the kernel.
  */
 #ifndef BGB_OURS_H
 #define BGB_OURS_H

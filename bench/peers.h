@@ -5,7 +5,7 @@
  * peer's side of this interface, in its own language, so there is no extra call between
  * a key and the peer. A peer that was not found at build time is missing from the table of
  * peers (see bench/CMakeLists.txt). Go's bits-and-blooms is not included: a call from C into Go
- * costs more than the filter.
+ * costs more than a lookup in the filter.
  */
 #ifndef BGB_PEERS_H
 #define BGB_PEERS_H

@@ -7,9 +7,11 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wundef -Wcast-align -Wformat=2 -Wdouble-promotion -Wpointer-arith)
 
-# Compiles a target with 64-bit file offsets, even on 32-bit machines.
+# Compiles a target with 64-bit file offsets, even on 32-bit machines. On 64-bit machines, they are
+# the default and the definition is omitted, because tests interpose functions without the 64
+# suffix.
 function(bg_compile target)
-  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere, they are the default, and tests interpose functions without the suffix 64
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4)
     target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=

@@ -19,12 +19,12 @@ install(FILES ${PROJECT_BINARY_DIR}/libbloomgate.pc DESTINATION ${pc_dir})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bloomgate)
 install(EXPORT bloomgateTargets NAMESPACE bloomgate:: DESTINATION ${package_dir}
   FILE bloomgateConfig.cmake)
-# Before 1.0, every minor version may break compatibility, as the SONAME indicates.
+# Before 1.0, every minor version may break compatibility, so the SONAME includes the minor version.
 write_basic_package_version_file(bloomgateConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bloomgateConfigVersion.cmake DESTINATION ${package_dir})
 
-# Section 3 is generated from the headers, without a list of pages: there is one page per header and
-# per function.
+# The man pages in section 3 are generated from the headers, one page per header and one per
+# function, so there is no list of pages.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND)
   set(man3 ${PROJECT_BINARY_DIR}/man/man3)

@@ -1,8 +1,8 @@
 /*
- * fuzz_builder.c - an input is a spec and a list of keys in all forms, including duplicates and
- * hashes, which may be well mixed or arbitrary. The built filter must answer "maybe" for every key.
- * Building from the keys in reverse order with a different number of threads must produce the same
- * filter. A failed build must keep the keys.
+ * fuzz_builder.c - an input is a spec and a list of keys in all forms. The list can contain
+ * duplicates. Keys passed as hashes can be well mixed or arbitrary. The built filter must answer
+ * "maybe" for every key. Building from the keys in reverse order with a different number of threads
+ * must produce the same filter. A failed build must keep the keys.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -1,10 +1,10 @@
 /*
- * fuzz_change.c - an input is a program for the kinds that remove, count, fill up, grow or age.
- * It creates two filters from one spec, adds, removes and counts keys, and copies, merges and
- * clears the filters. Each filter is compared with the exact multiset of its keys. A filter
- * must never answer "no" for a member, nor return a count below the true count (up to 8). An
- * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP. Neither a
- * refused add nor the removal of a key that is certainly absent may change the filter.
+ * fuzz_change.c - an input is a program for filter kinds that can remove, count or expire keys,
+ * fill up or grow. It creates two filters from one spec, adds, removes and counts keys, and copies,
+ * merges and clears the filters. Each filter is compared with the exact multiset of its keys. A
+ * filter must never answer "no" for a member, nor return a count below the true count (up to 8). An
+ * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP. Neither a refused
+ * add nor the removal of a key that is certainly absent may change the filter.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -149,7 +149,8 @@ static void step_remove(struct slot *s, uint64_t key)
     }
 }
 
-/* Removes a key that is certainly absent: keys above 255 are never added. */
+/* Tries to remove a key that was never added (keys above 255 never are), unless it is a false
+ * positive. */
 static void step_remove_stranger(struct slot *s, uint64_t key)
 {
     if (!bg_filter_may_contain_u64(s->filter, key + KEYS)) {

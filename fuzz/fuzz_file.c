@@ -1,8 +1,9 @@
 /*
  * fuzz_file.c - an input is a file, or a list of changes to valid files. Changed files get
  * valid checksums again, so that the decoder processes content that no encoder would write:
- * recipes, numbers and words. Refusing a file must not leak memory. An accepted file is a valid
- * filter: it can be queried, changed, saved and read again, and merged with another filter.
+ * invalid recipes (kind and geometry), numbers and filter words. Refusing a file must not leak
+ * memory. An accepted file is a valid filter: it can be queried, changed, saved and read again, and
+ * merged with another filter.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"

@@ -1,10 +1,10 @@
 /*
  * fuzz_filter.c - an input is a program that creates filters from any spec, adds and queries
  * keys, merges, folds, copies and clears filters, and switches instruction sets. Each filter is
- * compared with the exact set of its keys. A filter must never answer "no" for a member. "New"
- * must agree with the preceding lookup. The kinds tested here must accept every add. A batch must
- * give the same results as single calls. A merge is the union; folds and copies keep all members. A
- * refused merge changes nothing.
+ * compared with the exact set of its keys. A filter must never answer "no" for a member. An add
+ * must report a key as new exactly if the preceding lookup did not find it. The kinds tested here
+ * must accept every add. A batch must give the same results as single calls. A merge must produce
+ * the union, folds and copies must keep all members, and a refused merge must change nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -91,7 +91,7 @@ static uint64_t take_key(struct fuzz_input *in)
 
 static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
 {
-    hash->profile = fuzz_byte(in) % 8; /* some profiles are unknown */
+    hash->profile = fuzz_byte(in) % 8; /* includes unknown profiles */
     hash->seed = fuzz_byte(in) & 3;
     hash->secret = fuzz_byte(in) & 7 ? secret : NULL;
 }

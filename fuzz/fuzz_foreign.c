@@ -70,8 +70,8 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
         return;
     }
     FUZZ_MUST(err == (before ? BG_OK : BG_ENOTFOUND));
-    /* other fingerprints may have moved to slots where they match this key, and adding the key
-     * again may fail because its slot is in use */
+    /* Other fingerprints may have moved to slots where they match this key, so the count may not
+     * drop. Adding the key again may fail because its slot is in use. */
     const uint64_t after = bg_foreign_count(foreign, key, len);
     FUZZ_MUST(err ? after == before : after + 1 >= before);
     const bg_err again = err ? BG_OK : bg_foreign_add(foreign, key, len, NULL);

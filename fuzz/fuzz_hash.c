@@ -59,10 +59,11 @@ static bool is_complete(const bg_hash_spec *spec)
     }
 }
 
-/* Splits the rest of the input into keys; a byte before each key gives its length. */
+/* Splits the rest of the input into keys. If the keys do not all have the same length, a byte
+ * before each key gives its length. */
 static void take_keys(struct fuzz_input *in, struct keys *keys)
 {
-    size_t same = fuzz_byte(in); /* values below 64 are the length of all keys */
+    size_t same = fuzz_byte(in); /* if below 64, the length of all keys */
     keys->width = 1 + fuzz_byte(in) % 40;
     keys->fixed = in->data;
     keys->fixed_n = in->left / keys->width;

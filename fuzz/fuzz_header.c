@@ -1,6 +1,6 @@
 /*
- * fuzz_header.c - an input is used as raw bytes, or overwrites the header and numbers of a
- * small file, whose checksums are then corrected. This is a fast way to run the decoder on many
+ * fuzz_header.c - uses the input as a raw file, or overwrites fields in the header and numbers of a
+ * small valid file and corrects the checksums. This is a fast way to run the decoder on many
  * inputs. (fuzz_file runs fewer inputs and tests them more deeply.) The decoder must not trust a
  * value that contradicts the actual bytes.
  */

@@ -1,8 +1,8 @@
 /*
  * fuzz_live.c - an input is a program for two scalable filters or two windows with the same
- * spec: it adds, queries, merges, copies, moves, clears, compacts and rotates. Each filter is
- * compared with a model: the period of the last add of every key. A filter must never answer
- * "no" for a key that is present; a refused operation changes nothing.
+ * spec: its steps add and query keys, and merge, copy, move, clear, compact and rotate the filters.
+ * Each filter is compared with a model, which records the period in which each key was last added.
+ * A filter must never answer "no" for a key that is present; a refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -147,7 +147,7 @@ static void live_add_many(struct fuzz_input *in, struct live *f)
     for (size_t i = 0; i < n; i++) {
         keys[i] = first + i;
     }
-    /* If a period ends within the batch, the keys before that point are older. */
+    /* If a period ends within the batch, the keys before that point belong to an earlier period. */
     uint64_t period = bg_filter_window_period(f->filter);
     (void)added_many(f->filter, bg_keys_u64(keys, n), NULL);
     if (bg_filter_window_period(f->filter) == period) {
@@ -163,7 +163,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     bool was = live_in(f, key);
     switch (fuzz_byte(in) % 8) {
     case 0:
-        /* This very add may have caused the key to expire. */
+        /* If this add started a new period, the earlier add of the key may have expired. */
         FUZZ_MUST(!added_u64(f->filter, key) || !was || !live_in(f, key));
         live_note(f, key, 1);
         FUZZ_MUST(bg_filter_may_contain_u64(f->filter, key));

@@ -3,8 +3,8 @@
  * passes the reader's checks: the header, the checksums and, if the input requests it, the sequence
  * numbers.
  *
- * The reported frames must be complete, in order and the same for every reader; opening the log
- * truncates the data after them, and a record appended there must then be found.
+ * The reported frames must be complete, in order and the same for every reader. Opening the log
+ * truncates it after the last of these frames, and a record appended there must be found.
  */
 #define _GNU_SOURCE /* memfd_create */
 

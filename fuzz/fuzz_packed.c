@@ -1,7 +1,8 @@
 /*
- * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes with a corrected tail.
- * Queries on an opened filter never read outside its memory, and batches agree with single lookups.
- * A filter packed from the input's keys answers "maybe" for all of them.
+ * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose last fields have
+ * been corrected so that the filter can be opened. Queries on an opened filter never read outside
+ * its memory, and batches agree with single lookups. A filter packed from the input's keys answers
+ * "maybe" for all of them.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /*
  * fuzz_plan.c - computes plans from arbitrary numbers. No request may cause a crash, a hang or an
- * overflow. A refused request must have a reason. A plan respects the limits, its values are in
- * range, and the spec created from it results in the same geometry.
+ * overflow. If a request is refused, the error must state a reason. A plan respects the limits, its
+ * values are in range, and the spec created from it results in the same geometry.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

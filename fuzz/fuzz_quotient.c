@@ -1,8 +1,9 @@
 /*
- * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removals, floods,
- * merges, resizes and copies. Each filter is compared with the exact multiset of the hash prefixes
- * that it keeps. There are few enough prefixes for an array. A filter must give exact answers and
- * counts, list its content in order, and stay unchanged if it refuses an operation.
+ * fuzz_quotient.c - an input is a program that runs on two quotient filters. Its steps are inserts,
+ * removals, floods (many inserts), merges, resizes and copies. Each filter is compared with the
+ * exact multiset of the hash prefixes that it keeps. There are few enough prefixes for an array. A
+ * filter must give exact answers and counts, list its content in order, and stay unchanged if it
+ * refuses an operation.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -23,14 +24,15 @@ static uint64_t take_prefix(struct fuzz_input *in)
 {
     uint64_t prefix = fuzz_byte(in) | (uint64_t)fuzz_byte(in) << 8;
     if (prefix & 1) {
-        prefix |= (uint64_t)0x1f << (kept - 5); /* at the end of the table */
+        /* Moves the quotient to the end of the table. */
+        prefix |= (uint64_t)0x1f << (kept - 5);
     }
     return prefix >> 1 & (((uint64_t)1 << kept) - 1);
 }
 
 static uint64_t hash_of(uint64_t prefix)
 {
-    /* The remaining bits do not matter. */
+    /* The filter ignores the bits after the prefix. */
     return prefix << (64 - kept) | prefix * 77;
 }
 

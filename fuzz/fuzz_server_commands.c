@@ -5,7 +5,7 @@
  * a dictionary, including chunks of earlier dumps, complete or with one byte changed. In all
  * cases, the following must hold:
  *   - a command sends exactly one reply, a pipeline sends one reply for each item, and errors
- *   have codes;
+ *     have codes;
  *   - objects keep their state when they are moved between commands (object_relocate);
  *   - no lookup answers "no" for an item that was added and not deleted or dropped with its
  *     filter, not even in an object restored from the journal (fake_host.h).
@@ -167,9 +167,9 @@ static const char *const rates[] = { "0.1", "0.01", "0.001", "1e-9",
 struct world {
     struct fake host;
     struct fuzz_input in;
-    uint32_t counts[NAMES]
-                   [ITEMS]; /* minimum count of an item; 0 if it need not be present */
-    uint8_t *piece;         /* the last chunk of a dump */
+    /* The minimum count of each item; 0 if the item need not be present. */
+    uint32_t counts[NAMES][ITEMS];
+    uint8_t *piece; /* the last chunk of a dump */
     size_t piece_bytes;
     uint64_t number; /* the number returned with the chunk */
 };
@@ -473,7 +473,7 @@ static void step(struct world *w)
     free(a.changed);
 }
 
-/* Moves objects between commands, as the module does when its server defragments. */
+/* Moves objects between commands, as the module does when its server defragments memory. */
 static void move_all(struct fake *host)
 {
     for (size_t i = 0; i < host->entries_count; i++) {

@@ -57,7 +57,7 @@ static void check_path(void)
     http_request_reset(&again);
     const enum http_result result = http_parse(&again, text, (size_t)used);
     if (path.count == 1 && path.segments[0].len == 0) {
-        return; /* the text is still "/", a path without segments */
+        return; /* one empty segment is encoded as "/", which has no segments */
     }
     if (result == HTTP_ERROR && again.status == 414) {
         return;

@@ -1,12 +1,11 @@
 /*
- * fuzz_server_key_form.c - how keys are formatted: compares the rules of every form with SQLite's
- * own results. A value is stored in a column with some declared type. If a lookup key finds the
- * value, the filter may decide lookups of that key only if the column prints the value in the same
- * form.
+ * fuzz_server_key_form.c - compares the rules for key formats with SQLite's own behavior. A value
+ * is stored in a column with some declared type. If a lookup key finds the value, the filter may
+ * decide lookups of that key only if the column prints the value in the same form.
  *
- * Input: one byte for the declared type, one for the storage class of the value and the alphabet,
- * and one for the length of the value, followed by the value and the key. With the small alphabet,
- * the value and the key are often numbers.
+ * Input: one byte for the declared type, one for the value's storage class and the alphabet of the
+ * value and the key, and one for the length of the value, followed by the value and the key. With
+ * the small alphabet, the value and the key are often numbers.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"

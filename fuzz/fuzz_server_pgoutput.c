@@ -1,6 +1,7 @@
 /*
  * fuzz_server_pgoutput.c - input from PostgreSQL: arbitrary bytes as messages in its
- * replication stream, as markers in that stream, and as a saved mark.
+ * replication stream, as markers in that stream, and as a saved mark (a position at which to
+ * resume; see postgres_marker.h).
  *
  * Input: one byte chooses how the rest is interpreted.
  */
@@ -59,7 +60,7 @@ static void check_marker(bg_bytes bytes)
     }
 }
 
-/* An accepted mark is printed unchanged. */
+/* Printing an accepted mark must produce the same text. */
 static void check_mark(bg_bytes bytes)
 {
     struct postgres_mark mark;

@@ -1,7 +1,7 @@
 /*
- * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
- * a set of small integers. Whatever happens to the slot, a lookup of a key in the backing store
- * answers "maybe". A refused operation changes nothing.
+ * fuzz_slot.c - an input is a program that operates on a slot and on the gate that uses it. The
+ * backing store is a set of small integers. Whatever happens to the slot, a lookup of a key in the
+ * backing store answers "maybe". A refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -16,8 +16,8 @@ struct world {
     bg_slot *slot;
     bg_gate *gate;
     bool in_truth[KEYS];
-    bool failing;      /* the store is failing */
-    uint64_t complete; /* upper bound of bg_slot_complete_to */
+    bool failing;      /* the backing store is failing */
+    uint64_t complete; /* maximum that bg_slot_complete_to may return */
     uint64_t time;
     unsigned at;   /* read position in the source */
     unsigned dies; /* the source fails at this key */

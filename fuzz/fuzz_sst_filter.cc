@@ -1,9 +1,9 @@
 /*
  * fuzz_sst_filter.cc - an input is a filter block as RocksDB passes it: arbitrary bytes at any
- * address, bytes with a corrected end, or a damaged filter. Queries never read outside the block,
- * and batches agree with single queries. Alternatively, the input is a list of keys and a geometry.
- * The filter built from them answers "maybe" for all of them, and a truncated filter answers
- * "maybe" for every key.
+ * address, bytes with corrected magic bytes at the end, or a damaged filter. Queries never read
+ * outside the block, and batches agree with single queries. Alternatively, the input is a list of
+ * keys and a geometry. A filter built from the keys answers "maybe" for all of them, and a
+ * truncated filter answers "maybe" for every key.
  */
 #include <cstdlib>
 #include <cstring>
@@ -72,7 +72,8 @@ void MakeGood(unsigned char *bytes, size_t n)
     memcpy(bytes + packed - 3, inner, sizeof inner);
 }
 
-/* Each shape is created only once, because planning takes longer than everything else. */
+/* Each shape (the geometry for a number of bits per key) is created only once, because planning it
+ * takes longer than everything else. */
 const SstShape &Shape(size_t which)
 {
     static std::unique_ptr<const SstShape> shapes[16];

@@ -1,8 +1,9 @@
 /*
  * fuzz_tables.c - untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB filters.
  * No input may cause a crash, a hang, or allocations of more than a small multiple of its size.
- * Refused input must have a reason. An accepted filter answers queries, and accepts keys if its
- * format allows it. A filter that is written and read back has the same answers and the same bytes.
+ * If input is refused, the error must state a reason. An accepted filter answers queries, and
+ * accepts keys if its format allows it. A filter that is written and read back has the same answers
+ * and the same bytes.
  *
  * The first byte chooses the format and the operation. Table blocks have checksums that no
  * mutation would match, so the checksums are corrected first if the input requests it.
@@ -32,7 +33,7 @@ static void *watched_allocate(void *context, size_t bytes, size_t alignment,
     (void)context;
     taken += bytes;
     if (bytes > TAKEN_MAX) {
-        return NULL; /* a forged chain can specify any growth factor */
+        return NULL; /* forged input can specify any growth factor */
     }
     void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     FUZZ_MUST(p);
@@ -76,8 +77,8 @@ static void correct_named(void *context, const char *name, struct table_handle h
     }
 }
 
-/* Corrects the checksums of the blocks that the names and the footer refer to, starting with
- * the filter, in case blocks overlap. */
+/* Corrects the checksums of the blocks that the metaindex and the footer refer to, filter blocks
+ * first, because blocks can overlap. */
 static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 {
     const size_t footer = rocks ? 53 : 48;
@@ -250,8 +251,8 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
     bg_err err = bg_foreign_decode(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
-    /* Bits need up to twice the size of the input, parts up to four times, and an unpacked
-     * index up to 22 times. */
+    /* Decoding may allocate up to twice the size of the input for bits, up to four times for parts,
+     * and up to 22 times for an unpacked index. */
     FUZZ_MUST(taken <= 26 * in->left + 4096);
     free(bytes);
     return err;

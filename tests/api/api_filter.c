@@ -136,7 +136,7 @@ TEST(api__pairs_records_and_numbers_are_the_same_keys)
     bg_filter_free(d);
 }
 
-/* Every byte of a key counts, including NUL bytes and the length. */
+/* Every byte of a key counts, including NUL bytes, and so does the key's length. */
 TEST(api__keys_of_any_length_and_content)
 {
     enum { LONG = 64 << 10 };

@@ -35,7 +35,7 @@ $ echo more | bloomgate add -q -f -o g.bg f.bg; echo new | bloomgate check -c g.
 0
 ? 1
 
-# A different generation has different canaries.
+# If the generation changes, the file gets new canaries.
 $ bloomgate add -q -g 6 -o g6.bg f.bg /dev/null; bloomgate info g6.bg | grep -E 'generation|canaries'
   generation   6
   canaries     yes
@@ -102,14 +102,14 @@ verdict      passed
 # Kinds that can fill up refuse keys when full, and the file stays unchanged.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
-! bloomgate add: c.bg: the filter is full after 18 more keys; the file is unchanged
+! bloomgate add: c.bg: the filter is full after 18 more keys, and the file is unchanged; build a larger filter
 ? 5
 $ cmp c.bg before.bg
 $ seq 101 120 | bloomgate add c.bg
-! bloomgate add: c.bg: the filter is full after 18 more keys; the file is unchanged
+! bloomgate add: c.bg: the filter is full after 18 more keys, and the file is unchanged; build a larger filter
 ? 5
 $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 | bloomgate add -q -t 1 q.bg
-! bloomgate add: q.bg: the filter is full after 132 more keys; the file is unchanged
+! bloomgate add: q.bg: the filter is full after 132 more keys, and the file is unchanged; build a larger filter
 ? 5
 
 # Some kinds accept no more keys after they are built; the scalable kind accepts any number of keys.
@@ -155,7 +155,7 @@ $ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc st
 ! bloomgate add: hurt.bg: block: found checksum 1a83733a in block 0, expected checksum ac7d2e96
 ? 3
 $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
-! bloomgate add: warning: hurt.bg: has damaged blocks, which answer "maybe"
+! bloomgate add: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 ! bloomgate add: healed.bg: keys added: 1, definitely new: 1
 ! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, false-positive rate 17%
 ! bloomgate add: warning: the filter holds more keys than its capacity of 100,000; its false-positive rate is above the requested rate

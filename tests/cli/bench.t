@@ -87,7 +87,7 @@ $ bloomgate bench -k split -p 1e-12 -m 100 keys --json > none.json
 $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
 [{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items needs more than 1024 bits per key'}]
 
-# Charts contain rows of bars.
+# Each chart contains one row per kind.
 $ bloomgate bench -m 1000 keys --plot bench.svg > table; python3 $CLI_TESTS/svg.py bench.svg
 Measured filters
 Lookup time: 12 of class row
