@@ -41,8 +41,8 @@ int change_begin(struct change *change, const struct change_options *options,
                  const char *path);
 void change_end(struct change *change);
 
-/* Passes the keys of the files after FILTER to `work` in any order, or to `deliver` one chunk
- * at a time, in order. Either may be NULL. Returns an exit code. */
+/* Passes the keys in the files listed after FILTER to `work`, in any order, and to `deliver`, in
+ * order and one chunk at a time. Either may be NULL. Returns an exit code. */
 int change_run(struct change *change, const struct arguments *arguments,
                bool (*work)(struct flow *flow, struct chunk *chunk),
                bool (*deliver)(struct flow *flow, struct chunk *chunk));

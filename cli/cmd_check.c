@@ -51,8 +51,8 @@ struct check {
 
 /* ---- Chunks ------------------------------------------------------------------------------- */
 
-/* Looks up the keys of a chunk in all filters and sets one bit per key. Sets `selected` to the
- * number of set bits. */
+/* Looks up the keys of a chunk in all filters, and sets the answer bit of each key that may be in
+ * any of the filters (with --all, in all of them). Sets `selected` to the number of set bits. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);

@@ -76,8 +76,9 @@ struct drops_sum drops_total(const struct drops *d)
 
 /* Returns whether a full filter can still be used to skip lines with seen keys. The first line that
  * is reported new ends the run. The expected number of new lines dropped before that line is
- * r / (1 - r), which grows without bound as r approaches 1. A full window cannot be used, because
- * it would have to renew the seen keys, which is not possible in a full filter. */
+ * r / (1 - r), which grows without bound as r approaches 1. A full window cannot be used, because a
+ * key that is seen again has to be added again to stay in the window, and a full filter accepts no
+ * keys. */
 static bool drops_may_skip(const struct drops *d)
 {
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;

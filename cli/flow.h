@@ -15,8 +15,8 @@
  *
  * Chunks from files are large enough to justify the synchronization, and small enough to fit into
  * the cache. A chunk from a pipe contains all bytes that are available, so that the answer for a
- * line is written immediately. For the same reason, delivering does not wait for reading (there are
- * two locks), and no thread waits for a pipe while other threads are working, because one of those
+ * line is written immediately. For the same reason, delivering does not wait for reading: each has
+ * its own lock. No thread waits for a pipe while other threads are working, because one of those
  * threads may end the flow.
  */
 #ifndef CLI_FLOW_H

@@ -37,8 +37,8 @@ static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
            | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
 }
 
-/* Reads 64 bits starting at bit `at` of n bytes. Bits beyond the end are zero and are not
- * accessed. */
+/* Reads 64 bits starting at bit `at` of n bytes. Returns zeros for bits beyond the end, without
+ * accessing them. */
 static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
 {
     if (at / 8 + 9 <= n) {

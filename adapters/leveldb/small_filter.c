@@ -26,7 +26,7 @@
  *   seeds are needed on average. If none of the eight seeds works, which happens in 6% of cases,
  *   one more byte is used. With more keys, the coefficients of a key span 128 columns, starting at
  *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
- *   one row fewer than there are bits per key, and uses fewer bits than the budget allows.
+ *   one row fewer than there are bits per key, and uses fewer bits than requested.
  *
  * Bloom filter. The filter has m = `bits` positions, and a hash selects k of them. Position i of a
  * hash is derived from one half of a 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to

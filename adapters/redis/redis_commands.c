@@ -97,8 +97,8 @@ static uint64_t commands_key_flags(const struct command *c)
     return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
 }
 
-/* Describes a command's keys: one key or a range. The sources of BG.MERGE follow the
- * destination. */
+/* Describes a command's keys: one key or a range of keys. BG.MERGE has two entries: the
+ * destination, and the sources that follow it. */
 static void commands_keys(const struct command *c, struct redis_command_keys keys[3])
 {
     const bool merges = strcmp(c->name, "BG.MERGE") == 0;
