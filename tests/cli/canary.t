@@ -65,10 +65,10 @@ generation   7
 present      16 of 16 found
 absent       4096 of 4096 reported as "maybe": 100% (99.9% to 100%), predicted 100%
 verdict      failed: the filter is damaged, or had no space for some keys
-! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
+! bloomgate canary: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 ? 1
 
-# A file whose header has been modified to claim canaries is refused.
+# A file whose header has been modified to claim that it has canaries is refused.
 $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate canary lies.bg
 ! bloomgate canary: lies.bg: digest: found ..., expected ...
 ? 3
@@ -117,6 +117,5 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A new filter passes no matter how small it is, because a chance false positive must not cause a
-# failure.
+# A new filter passes no matter how small it is. A chance false positive must not cause a failure.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

@@ -24,7 +24,8 @@ $ echo x | bloomgate check numbers.bg
 ? 1
 $ bloomgate check -q numbers.bg numbers
 
-# The file specifies how keys are converted; an integer of a different size would never be found.
+# The filter file records how keys are converted. A different --as is refused, because integers of a
+# different size would never be found.
 $ seq 100 | bloomgate build -q --items 100 --as int64 int64.bg; seq 100 | bloomgate check -c --as int64 int64.bg
 100
 $ seq 100 | bloomgate check -c --as int32 int64.bg

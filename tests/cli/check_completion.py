@@ -40,7 +40,8 @@ def output(*command, **more):
 
 
 def by_bash(script, line):
-    """Splits words the way bash does, and includes the file names that bash completes itself."""
+    """Returns the completions that bash offers. Splits the line into words as bash does, and adds file names if bash
+    would offer them by default."""
     words = line.replace("=", " = ").split() + ([""] if line[-1] in " =" else [])
     code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); default=1; '
             'compopt() { [[ "$*" == *"+o default"* ]] && default=; }; _bloomgate; printf "%s\\n" "${COMPREPLY[@]}"; '

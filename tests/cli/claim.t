@@ -39,15 +39,15 @@ part.1
 part.2
 ! bloomgate split: part.1: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 
-# All of split's locks share one file descriptor. A killed split leaves several links to one lock
-# file; the next split removes them.
+# All of split's locks share one file descriptor. If split is killed, it leaves several hard links
+# to one lock file behind; the next split removes them.
 $ (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); touch part.bloomgate-lock; for i in 0 1 2; do ln part.bloomgate-lock part.$i.bloomgate-lock; done; (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); ls part*
 part.0
 part.1
 part.2
 
-# While split waits, its input may be replaced by a filter with more shards, whose file names split
-# has not checked.
+# If the input is replaced by a filter with more shards while split waits, split stops, because it
+# has not checked the names of the additional files.
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
 bloomgate split: piece.1: waiting for another bloomgate command to finish changing this file
@@ -111,8 +111,8 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
-# dedup --count prints the number of lines in the saved state, so the counts from both runs add up
-# to the total number of lines.
+# If dedup --count is interrupted, it prints the number of lines in the saved state. The counts from
+# this run and the next run therefore add up to the total number of lines.
 $ . $CLI_TESTS/claim.sh; holder dedup -q -c --state count.bg > first; seq 5 >&3; kill $holding; wait $holding; echo $?; exec 3>&-; seq 5 | bloomgate dedup -q -c --state count.bg > second; wc -l < first; echo $(($(cat first) + $(cat second)))
 130
 1

@@ -108,8 +108,8 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
-# Runs that use the same window state share a single budget for wrongly dropped lines, so a full
-# window stays full.
+# Runs that use the same window state share a single budget for wrongly dropped lines. If one run
+# fills the window, later runs also stop because the filter is full.
 $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
 1
 1

@@ -106,7 +106,8 @@ $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
 ! bloomgate diff: short.bg: file size: found 5000 bytes, expected 256464 bytes
 ? 3
 
-# Secrets are needed only if comparing the blocks is not enough.
+# Filters with secrets can be compared without a keyring, but a keyring that is passed must contain
+# the secrets.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg; seq 100 | bloomgate build -q --items 100 --note x --hash keyed --keyring ring k2.bg

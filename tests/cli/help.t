@@ -115,7 +115,7 @@ $ bloomgate completion zsh | head -2
 $ bloomgate completion fish | grep 'check.*invert'
 complete -c bloomgate -n '__bloomgate_is check' -s v -l invert -d 'print lines that are definitely not in the filter'
 
-# If the disk is full, the write error is reported; if the reader closed the pipe, it is not.
+# A write error is reported if the disk is full, but not if the reader has closed the pipe.
 $ bloomgate build --help > /dev/full
 ! bloomgate build: stdout: No space left on device
 ? 4

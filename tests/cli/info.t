@@ -136,7 +136,7 @@ $ bloomgate info hurt.bg
 ? 3
 $ bloomgate info --tolerate hurt.bg | grep health
   health       degraded: damaged parts always answer "maybe"
-! bloomgate info: warning: hurt.bg: has damaged blocks, which answer "maybe"
+! bloomgate info: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 
 # Secrets.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring

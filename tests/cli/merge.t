@@ -147,7 +147,7 @@ $ bloomgate merge out.bg a.bg damaged.bg
 ! bloomgate merge: damaged.bg: block: found checksum c2d66b6b in block 0, expected checksum 0b32f603
 ? 3
 $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
-! bloomgate merge: warning: damaged.bg: has damaged blocks, which answer "maybe"
+! bloomgate merge: warning: damaged.bg: some blocks are damaged; lookups in them always return "maybe"
 $ seq 1500 | bloomgate check -c tolerated.bg
 1500
 

@@ -107,7 +107,7 @@ $ bloomgate check --csv --null ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --length-prefixed --field 2 ten.bg ten
-! bloomgate check: --length-prefixed records have neither lines nor fields
+! bloomgate check: --length-prefixed cannot be combined with --crlf or --field
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate build --rate 0.1 --bytes 10k x.bg ten

@@ -261,7 +261,7 @@ blocked classic counting cuckoo fuse partitioned quotient register ribbon scalab
 bytes.svg
 plan.svg
 
-# --calibrate measures every kind for which a plan is possible.
+# --calibrate measures every kind that can meet the request.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
 Measured on this machine with one thread and integer keys: lookups per second of CPU time, median
 of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M keys (static kinds: 4M).

@@ -12,7 +12,7 @@ $ : > nothing; bloomgate build nothing.bg nothing; echo a | bloomgate check noth
 ! bloomgate build: nothing.bg: classic, 0 keys, 24 B, false-positive rate 0.318%, ...
 ? 1
 
-# A line can be 100 MB long, in a file or from a pipe.
+# A line can be 100 MB long, whether it is read from a file or from a pipe.
 $ (echo a; head -c 100000000 /dev/zero | tr '\0' x; echo; echo a; echo b) > long
 $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
       3       3 100000005
@@ -165,8 +165,8 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# dedup saves the lines that it has printed, no matter which signal it receives. The signal is sent
-# after the line has been printed.
+# dedup saves the lines that it has printed, no matter which of these signals stops it. The signal
+# is sent after the line has been printed.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
@@ -205,7 +205,7 @@ $ for i in 1 2; do bloomgate build -qf -n 20000 -p 1e-6 --shard $i/2 packed$i.bg
 20000
 20000
 $ bloomgate build -qf -n 10 --shard 0/3 x.bg parts
-! bloomgate build: --shard: found '0/3', expected I/N such as 1/8
+! bloomgate build: --shard: found '0/3', expected I/N such as 1/8, with I at most N, and N at most 65536
 ! Try 'bloomgate build --help'.
 ? 2
 $ bloomgate build -qf -n 10 --shard 1/2 x.bg < <(cat parts)
@@ -428,7 +428,7 @@ $ bloomgate dedup -0 --csv fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --length-prefixed --field 1 fields
-! bloomgate dedup: --length-prefixed records have neither lines nor fields
+! bloomgate dedup: --length-prefixed cannot be combined with --crlf or --field
 ! Try 'bloomgate dedup --help'.
 ? 2
 

@@ -198,7 +198,7 @@ def watch_fits_every_size(terminal):
 def watch_ends_by_signals(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
-    terminal.type("C-z")  # has no effect while watch uses the screen
+    terminal.type("C-z")  # Ctrl-Z has no effect while watch uses the screen
     terminal.type("C-c")
     expect_restored(terminal, 130)
     terminal.begin("rm -f seen.bg; echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; "

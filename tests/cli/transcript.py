@@ -9,9 +9,8 @@ A transcript contains commands, each followed by its expected results:
     ? 1                                      exit code, if it is not 0
     # anything                               a comment
 
-`...` matches any text within a line. Output lines that are empty or start with one of these
-characters are prefixed with `|`. All commands in a transcript run in the same directory; $CLI_TESTS is the directory
-that contains this script.
+`...` matches any text within a line. Output lines that are empty or start with `$`, `!`, `?`, `#` or `|` are prefixed
+with `|`. All commands in a transcript run in the same directory; $CLI_TESTS is the directory that contains this script.
 usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: write the actual results"""
 
 import os

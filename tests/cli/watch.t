@@ -13,7 +13,7 @@ seen.bg
   file        9.3 KiB, changed ...
   note        of today
 
-# A pointer file is followed.
+# If the path is a pointer file, watch shows the filter that the file points to.
 $ cp seen.bg seen-1.bg; printf 'bloomgate-pointer 1\nseen-1.bg\n' > pointer; bloomgate watch --once pointer | head -4
 pointer
   kind        blocked, hash profile fast

@@ -141,7 +141,7 @@ class Node:
         self.port, self.process, self.link = 0, None, None
 
     def start(self):
-        for _ in range(10):  # another process may use the port first
+        for _ in range(10):  # retries if another process has taken the port
             self.port = free_port()
             self.launch()
             if self.is_up():

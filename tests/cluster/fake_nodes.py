@@ -217,7 +217,7 @@ class FakeCluster:
 
     def close(self):
         for node in self.nodes:
-            node.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
+            node.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that is blocked in accept
             node.listener.close()
 
 

@@ -1,4 +1,5 @@
-"""A reference for the C code: computes shard names and routes based only on the description in docs/cluster.md."""
+"""A reference implementation for testing the C code: computes shard names and routes based only on the description in
+docs/cluster.md."""
 
 import functools
 import math

@@ -92,7 +92,7 @@ class Adder:
 
 
 def check_all(world, name, keys):
-    """Checks that the filter may contain all keys, and that its false-positive rate is not too high."""
+    """Checks that the filter answers "maybe" for all keys, and that its false-positive rate is not too high."""
     text = "".join(key + "\n" for key in keys)
     missing = cli(world, "check", "-v", name, keys=text).stdout.split()
     assert not missing, f"{len(missing)} of {len(keys)} acknowledged keys were lost: {missing[:5]}"
@@ -151,7 +151,7 @@ def test_dump(world):
             assert subprocess.run([PROGRAM, "info", path], capture_output=True).returncode in (0, 2)
             verified = subprocess.run([PROGRAM, "info", "--json", path], capture_output=True, text=True)
             assert "keyed" in verified.stdout + verified.stderr
-        # If a filter's hash is unkeyed, its dump files can be queried.
+        # The dump files of a filter with an unkeyed hash can be queried without a secret.
         cli(world, "create", "-n", "10000", "--hash", "fast", "open")
         cli(world, "add", "open", keys="".join(key + "\n" for key in keys))
         cli(world, "dump", "open", os.path.join(folder, "o"))

@@ -119,7 +119,7 @@ def test_doubt_is_maybe(program):
         assert s.ask("BG.MEXISTS", "seen", "a", "x") == [1, 1]
         for words in (("BF.ADD", "seen", "x"), ("BG.MADD", "seen", "x", "y")):
             assert s.ask(*words).startswith("FAILED the cluster did not answer: "), words
-        service.wait_for(lambda: "state=down" in s.ask("INFO", "sharded").decode(), what="the watch")
+        service.wait_for(lambda: "state=down" in s.ask("INFO", "sharded").decode(), what="the health check to detect the failure")
         front.up()
         service.wait_for(lambda: s.ask("BF.EXISTS", "seen", "x") == 0, what="a new query to the cluster")
         assert s.ask("BF.EXISTS", "seen", "a") == 1
@@ -322,7 +322,7 @@ def test_adds_wait_for_replicas(program):
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
-        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "the shard is not known to refuse adds"
+        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "expected errors about replicas in the reply and in the status"
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be accepted again")
         log = s.read_log()
@@ -474,7 +474,7 @@ def test_redirections_are_counted(program):
         slot = shard_reference.slot(name)
         old, new = front.cluster.owner(slot), front.cluster.nodes[2]
         assert old is not new, "the slot is already on the new node, so the test proves nothing"
-        assert s.ask("BF.ADD", "seen", "a") == 1  # the client now knows the old address
+        assert s.ask("BF.ADD", "seen", "a") == 1  # the service now knows that the old node owns the slot
         new.keys[name.encode()] = old.keys.pop(name.encode())
         front.cluster.moving[slot] = new
         assert s.ask("BF.EXISTS", "seen", "a") == 1

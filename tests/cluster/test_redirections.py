@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests the command-line tool with fake nodes: redirections, and nodes that fail, hang, or send incorrect or malformed
-replies. In every case, no acknowledged key may be missing, and no added key may be reported as absent.
+replies. In every case, no acknowledged key may be missing, and no added key may be reported as absent. A shard's
+witness lists the server processes that were running when it was written. If it does not list the process that serves
+the shard, the shard may have lost keys and is called incomplete.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
 import itertools
@@ -160,7 +162,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # at most the one key whose answer was 0
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # at most the key that the one-element reply answers with 0
 
 
 def test_missing_filter():
@@ -332,7 +334,7 @@ def test_restart_while_it_is_asked():
             raise fake_nodes.Cut(b"")
     cluster.trouble = trouble
     done = run(cluster, "--batch", "10", "check", "-c", "-v", "f", keys=INPUT, quick=True)
-    assert done.returncode == 4 and "the server process that replied is not listed in the witness" in done.stderr, done
+    assert done.returncode == 4 and "its witness does not list the server process that replied" in done.stderr, done
 
 
 def test_processes_that_were_there_are_believed():
@@ -392,7 +394,7 @@ def test_replica_of_a_server_that_was_started_again():
 
 def test_holder_copies_a_server_that_was_started_again():
     """The process served the shard when the saved witness was written, but has since copied the incomplete data of
-    another process, which restarted."""
+    another process, which had restarted."""
     cluster, _ = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     fail_over(cluster)
@@ -434,7 +436,7 @@ def test_data_are_copied_while_it_is_asked():
         done = run(cluster, "--batch", "20", "check", "-c", "-v", "--open", "f",
                    keys=INPUT * (30 if number == 4 else 2))
         assert done.stdout == "0\n", (word, number, done)
-        assert next(count) > number, (word, number, "the case did not occur")
+        assert next(count) > number, (word, number, "the data was not copied at the intended point")
 
 
 def test_restart_while_it_is_dumped():

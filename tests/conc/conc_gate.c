@@ -266,8 +266,8 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
-/* While a gate is in doubt, keys may be written at any time without the gate. A lookup
- * that starts after such a write must not get the answer to an earlier query. */
+/* While a gate is in doubt, writes may bypass the gate at any time. A lookup that starts after such
+ * a write must not get the answer to an earlier query. */
 TEST(gate__in_doubt_no_lookup_joins_another_one)
 {
     struct store s;

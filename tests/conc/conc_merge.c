@@ -195,7 +195,7 @@ static void *merge_when_it_can(void *arg)
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bg_err err = bg_filter_merge(t->filter, t->other, NULL);
         CHECK(err == BG_OK
-              || err == BG_EINCOMPAT); /* the other window is in another period */
+              || err == BG_EINCOMPAT); /* the windows are in different periods */
         /* Let the rotating thread acquire the lock. */
         (void)sched_yield();
     }

@@ -282,7 +282,7 @@ TEST(quotas__items_are_exact)
 struct neighbour {
     bg_registry *registry;
     bool floods;
-    atomic_int *calm; /* number of calm threads still running */
+    atomic_int *calm; /* number of threads still using the tenant "calm" */
 };
 
 static void *live_next_to_a_flood(void *arg)

@@ -6,8 +6,8 @@
  * Allocations fail at random: for the slot, for its filters and for growth during adds. Files are
  * damaged, sources fail, and rebuilds are aborted.
  *
- * The backing store is a log: key n is entry n of the log. In half of the worlds, the slot tracks
- * log numbers: writers take turns and advance the slot.
+ * A world is one random slot and its backing store. The store is a log: key n is entry n of the
+ * log. In half of the worlds, the slot tracks log numbers: writers take turns and advance the slot.
  *
  *   (M1) No lookup answers "no" for an acknowledged key.
  *   (M2) If the slot tracks numbers, bg_slot_may_contain_up_to with a key's own number never
@@ -233,7 +233,8 @@ static void *ask_keys(void *argument)
 
 /* ---- Changes --------------------------------------------------------------------------- */
 
-/* Re-adds the keys that are missing from a less complete base, and advances the slot. */
+/* If the slot tracks numbers, re-adds the keys in the log that the base does not include, and
+ * advances the slot. */
 static void catch_up(struct world *world)
 {
     const uint64_t log = atomic_load(&world->log);

@@ -115,8 +115,9 @@ static void move_all(const unsigned char *bytes, size_t n, const char *name,
 TEST(exhaustive__files)
 {
     struct counts all = { 0 };
-    printf("| file | bytes | bits flipped | lengths cut to | blocks zeroed, doubled, "
-           "exchanged |\n|---|---:|---:|---:|---:|\n");
+    printf(
+        "| file | bytes | bits flipped | truncated lengths | blocks zeroed, duplicated, "
+        "swapped |\n|---|---:|---:|---:|---:|\n");
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
         size_t n;
         struct counts c = { 0 };

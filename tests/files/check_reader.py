@@ -37,7 +37,7 @@ def text_of(path):
 
 
 def fields_of_library():
-    """Returns (offset, size, name) for every field in container.h, whether or not it is in the X list."""
+    """Returns (offset, size, name) for every field in container.h, whether or not it is in the X-macro list."""
     text = text_of("src/store/container.h")
     fields = {(int(a), int(n), name) for a, n, name in re.findall(r"\bX\((\d+), (\d+), (\w+)\)", text)}
     at = {name: int(value) for name, value in re.findall(r"CONTAINER_(\w+)_AT = (\d+)", text)}

@@ -10,8 +10,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 passed=0 failed=0
 
-# Prints N of the writers' keys in hexadecimal, for integers that start at FIRST and increase by
-# two.
+# hex_keys N FIRST: prints the keys that the writers use for N integers, in hexadecimal. The
+# integers start at FIRST and increase by two.
 hex_keys() {
     python3 -c "for i in range($1): print((b'/a/rather/long/common/path/key%09d' % ($2 + 2 * i)).hex())"
 }

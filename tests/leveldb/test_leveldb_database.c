@@ -270,8 +270,8 @@ TEST(database__damaged_filters_lose_nothing)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* Replaces filters and offsets with random bytes. A few keys may be lost, but nothing else may go
- * wrong. */
+/* Replaces filters and offsets with random bytes. Losing a few keys is acceptable, but nothing else
+ * may go wrong. */
 static bool garbage(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);

@@ -90,7 +90,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
             sum += made.len;
             free(made.bytes);
         }
-        /* A filter has 2 more bytes than this, or 3 more bytes in 1 of 16 cases. */
+        /* A filter is 2 bytes larger than its bits, or 3 bytes larger in 1 of 16 cases. */
         size_t bits = (n * 10 + 7) / 8;
         double most = (double)(bits < 8 ? 8 : bits) + SMALL_HEADER + 1;
         CHECK((double)sum / (double)times <= most);
@@ -271,7 +271,8 @@ TEST(small_filter__layouts_of_later_versions_say_maybe)
             CHECK(asked(bytes, sizeof bytes, check_random()));
         }
     }
-    size_t answers = 0; /* the previous layout answers "no" if the check matches */
+    /* Layout 215 is known, so the filter answers "no" if the check value matches. */
+    size_t answers = 0;
     for (unsigned check = 0; check < 256; check++) {
         uint8_t bytes[20] = { 215, (uint8_t)check, 1, 2, 3 };
         answers += !asked(bytes, sizeof bytes, check_random());

@@ -25,7 +25,7 @@ static inline bg_hash_profile adversary_keyed(unsigned turn)
                                                          : BG_HASH_KEYED_INT;
 }
 
-/* A spec for `items` keys at 1%, with a new secret each time. */
+/* The spec of a victim filter with a rate of 1%, and the filter's own random secret. */
 struct victim_spec {
     bg_spec spec;
     uint8_t secret[BG_SECRET_BYTES];

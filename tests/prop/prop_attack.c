@@ -16,8 +16,9 @@
  *   building    static kinds: one key added many times, and key sets for which building is hard
  *
  * The following must hold even for `fast`: no other user's key is lost unless keys that were never
- * added are removed, refusals change nothing and the filter keeps working, memory is bounded, and
- * every call terminates. For `keyed`, the attacks must have no more effect than random keys.
+ * added are removed; a refused call changes nothing, and the filter keeps working; memory is
+ * bounded; and every call terminates. For `keyed`, the attacks must have no more effect than random
+ * keys.
  */
 #include "filter/handle.h"
 #include "prop/adversary.h"
@@ -267,7 +268,7 @@ TEST(attack__flood_of_one_key)
             bg_filter_info after = info_of(victim);
             CHECK_EQ(missing(victim, members, MEMBERS), 0);
             CHECK(bg_filter_may_contain_u64(victim, 42));
-            CHECK(after.ones - before.ones <= 72); /* enough bits for a 64-bit count */
+            CHECK(after.ones - before.ones <= 72); /* allows for a 64-bit count */
             CHECK_EQ(after.bytes, before.bytes);
             CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
             if (sample_can(s, BG_TRAIT_REMOVE)) {

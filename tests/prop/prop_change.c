@@ -14,24 +14,26 @@
  *   rotate    windows: manually, by the number of adds, by a clock, or by given times
  *   build     static kinds: from keys with duplicates, with one or two threads
  *
- * Some worlds are sharded, and worlds cycle through the instruction sets. After each
+ * Some worlds use sharded filters, and worlds cycle through the instruction sets. After each
  * operation, these properties are checked:
  *
- *   - a lookup of a present key answers "maybe", and its reported count is at least its true count;
+ *   - a lookup of a present key answers "maybe", and the key's reported count is at least its true
+ *     count;
  *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
  *     that makes a full filter answer "maybe" for all keys);
  *   - added keys can be removed as many times as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
  *     identical;
- *   - a key in a window is present while its period is one of the most recent periods, and while it
- *     is younger than the window, as computed by the model; an expired window is empty.
+ *   - a key in a window is present as long as its period is one of the most recent periods or,
+ *     according to the model, it is younger than the window; an expired window is empty.
  *
  * Keys are removed only if they are present, because filter.h guarantees nothing for other
  * keys. Keys whose counters are saturated stay in the filter permanently, although the model's
  * exact count decreases.
  *
- * At the end, each kind prints its number of operations by type. Each add, remove, query or count
- * of one key is one operation, even in a batch. soak.sh adds these numbers up.
+ * At the end, the test prints the number of operations of each type for every kind. Each add,
+ * remove, query or count of one key is one operation, even in a batch. soak.sh adds these numbers
+ * up.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -359,7 +361,7 @@ static void rotate(struct world *w, struct slot *s)
 {
     CHECK_OK(bg_filter_rotate(s->filter, w->now, NULL));
     count(w, ROTATE, 1);
-    if (w->motion == BY_COUNT) { /* rotated before the count requires it */
+    if (w->motion == BY_COUNT) { /* keys may now expire before `count` adds */
         memset(s->stamp, 0, sizeof s->stamp);
     }
 }

@@ -235,7 +235,7 @@ static bool rows_always(unsigned sample)
 }
 
 /* Kinds that are not always tested get one filter for every rows_skip() filters of the kinds that
- * are. */
+ * are always tested. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -260,7 +260,7 @@ static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t me
     return n;
 }
 
-/* Starts to fill one filter for each row. */
+/* Prepares a filter for each row, or a builder if the kind is static. */
 static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
                        uint64_t items)
 {

@@ -44,7 +44,7 @@ struct slot {
     bg_filter *filter;
     bg_filter *twin;
     bool has[IDS]; /* the exact set */
-    void *memory;  /* for bg_filter_create_at; otherwise NULL */
+    void *memory;  /* memory for bg_filter_create_at, or NULL */
 };
 
 struct world {
@@ -309,7 +309,7 @@ static void op_fold(struct world *world, struct slot *slot)
     CHECK(bg_filter_equal(folded, twin));
     model_check_all(world, slot, folded);
 
-    bg_spec spec = world->spec; /* for a small filter that must equal the folded one */
+    bg_spec spec = world->spec; /* for a filter of the same size as `folded` */
     bg_filter *direct;
     spec.bytes = info.bytes >> times;
     CHECK_OK(bg_filter_create(&spec, &direct, NULL));

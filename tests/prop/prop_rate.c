@@ -6,8 +6,8 @@
  *   items   1e3 to 1e6, or to 1e7 in soak tests
  *   rate    1e-1 to 1e-4, or to 1e-5 in soak tests
  *
- * The lowest rate takes most of the time. Except in soak tests, 1e-4 is tested only with 1e4 and
- * 1e6 items; 1e-5 is tested only with 1e6 items.
+ * Measuring the lowest rate takes most of the time. Therefore soak tests measure 1e-5 only with 1e6
+ * items, and other runs measure 1e-4 only with 1e4 and 1e6 items.
  *
  * Each cell uses enough probes for about 16,000 expected false positives (sigma 0.8%), or for 1000
  * x scale in soak tests if that is more. It uses enough filters that the variance between them is

@@ -354,7 +354,7 @@ def test_secret_is_not_shown(pattern):
         h.restart()
         assert h.ask("BF.EXISTS", "kept", "x") == 1
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
-        # Until such a filter is loaded, new filters are refused.
+        # Until a filter with the secret is loaded, new filters are refused.
         h.ask("FLUSHALL")
         h.restart()
         assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))

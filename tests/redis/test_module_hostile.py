@@ -39,7 +39,7 @@ def make(h, kind):
     for words in MAKERS[kind]:
         reply = h.ask(*words)
         assert not isinstance(reply, Error), (words, reply)
-    if kind == "unknown":  # only one of several chunks is loaded
+    if kind == "unknown":  # loads only one of several chunks, so the filter's content is unknown
         h.ask("BF.ADD", "w", "a")
         h.ask("BG.LOAD", "v", h.ask("BG.DUMP", "w", 0, "SIZE", 100)[1])
         h.ask("DEL", "w")

@@ -1,6 +1,7 @@
 /*
  * test_cli_flow.c - tests that every key passes through the threads exactly once and in order, for
- * different files, thread counts, legs and parts, and that errors stop the flow.
+ * different files, thread counts, legs and parts, and that errors stop the flow. A leg is the input
+ * that is read between two pauses; a part is one of n sections of the input.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -90,7 +91,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* lowest possible number of the next chunk */
+    uint64_t next; /* the next chunk must have this number or a higher one */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
@@ -257,8 +258,8 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the lines in sorted order. Parts interleave several files, which changes the order of
- * lines.
+/* Returns the lines in sorted order. If several files are read in parts, the order of the lines
+ * changes.
  */
 static char *sorted(const char *bytes, size_t n)
 {
@@ -381,8 +382,8 @@ TEST(flow__errors_end_it)
     files_end(&files);
 }
 
-/* Collects from a readable file and then from a path that cannot be read; checks the exit code
- * and the message. */
+/* Runs a flow over readable files and a path that cannot be read. Checks the exit code and the
+ * message. */
 static void check_unreadable(struct files *files, char *path, int code,
                              const char *message)
 {

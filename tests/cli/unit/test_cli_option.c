@@ -60,8 +60,8 @@ static const struct option_use uses[] = {
 
 enum { WORDS = 80 };
 
-/* A command line and the result of parsing it. Its words are separated by spaces; "~" is an empty
- * word. */
+/* A command line and the result of parsing it. In `text`, words are separated by spaces, and "~" is
+ * an empty word. */
 struct line {
     char text[2048];
     char *words[WORDS];

@@ -41,7 +41,7 @@ static struct key_format random_format(void)
     return f;
 }
 
-/* Returns a random byte, usually one that has a meaning in the format. */
+/* Returns a random byte, usually one that has a special meaning in the format. */
 static char random_character(const struct key_format *f)
 {
     static const char any[] =
@@ -49,7 +49,8 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* In text, two in three characters come from `any`; in numbers, one in fifty. */
+    /* `any` contains special characters. It provides two in three bytes of text, but only one in
+     * fifty bytes of numbers. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -109,7 +110,7 @@ TEST(records__are_those_of_the_reference)
     chunk_free(&chunk);
 }
 
-/* Valid keys for the test of every combination of options. The test writes each key with and
+/* Valid keys for the test records__every_combination_of_options, which writes each key with and
  * without quotes, and with various numbers of blanks before and after it. Random input rarely
  * contains such records. */
 static const char *const formed_texts[][4] = {
@@ -149,7 +150,7 @@ static size_t check_formed(const struct key_format *f)
     struct chunk chunk = { 0 };
     for (size_t text = 0; text < 4; text++) {
         for (unsigned quoted = 0; quoted < 2; quoted++) {
-            /* Except in CSV, quotes belong to the text, so quoted numbers are invalid. */
+            /* Except in CSV, quotes are part of the text, so quoted numbers are invalid. */
             const bool plain = quoted && f->records != KEY_RECORDS_CSV;
             if (plain && f->form != KEY_TEXT && f->form != KEY_UTF16) {
                 continue;
@@ -186,7 +187,8 @@ TEST(records__every_combination_of_options)
         const unsigned kind = rest / 9;
         f.records = kind == 2 ? KEY_RECORDS_CSV : KEY_RECORDS_SEPARATED;
         f.separator = kind == 1 ? 0 : '\n';
-        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as keys_format does */
+        /* For CSV, keys_format also replaces field 0 with field 1. */
+        f.field = kind == 2 && f.field == 0 ? 1 : f.field;
         if (f.delimiter != '\t' || !f.trim) { /* trimming would remove tab delimiters */
             records += check_formed(&f);
         }

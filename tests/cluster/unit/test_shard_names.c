@@ -104,7 +104,7 @@ TEST(capacities_suffice)
         CHECK(capacity >= ITEMS / shards[s]);
     }
     CHECK_EQ(shard_capacity(1000, 1), 1000);
-    CHECK_EQ(shard_capacity(5, 16), 5); /* all keys may belong to one shard */
+    CHECK_EQ(shard_capacity(5, 16), 5); /* enough if one shard gets all keys */
     CHECK_EQ(shard_capacity(1000000, 16), 63900);
     CHECK(shard_capacity(UINT64_MAX, 16) > UINT64_MAX / 16);
 }

@@ -1,5 +1,6 @@
-/* Tests shard witnesses: a witness that has been written can be read again, and it lists only
- * processes that were added to it. */
+/* Tests shard witnesses, which list the server processes that were running when the witness was
+ * written. A witness that has been written can be read again, and it lists only processes that were
+ * added to it. */
 #include "support/check.h"
 
 #include "shard_witness.h"

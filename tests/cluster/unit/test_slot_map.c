@@ -37,7 +37,7 @@ TEST(slots_of_a_cluster)
                   NODE("$9\r\n127.0.0.1\r\n",
                        "7003") "*3\r\n:8192\r\n:16383\r\n" NODE("$-1\r\n", "7001")),
         0));
-    CHECK_EQ(map->count, 3); /* a null host is the host of the node that replied */
+    CHECK_EQ(map->count, 3); /* a null host means the host of the node that replied */
     CHECK_EQ(map->owner[0], 0);
     CHECK_EQ(map->owner[8191], 0);
     CHECK_EQ(map->owner[8192], 2);
