@@ -350,7 +350,7 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
 /* A tenant that is being evicted or saved. */
 struct evict_job {
     bg_tenant *tenant;
-    bg_slot *slot; /* the tenant's slot, even if a user has put it back */
+    bg_slot *slot; /* the tenant's slot, even if another thread restored it */
     bool changed;  /* the file must be written */
     bool exposed;  /* the slot has been handed out, so it may change at any time */
 };

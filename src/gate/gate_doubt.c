@@ -9,15 +9,16 @@
  * vouches for the base with BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that
  * was already running may be older than the key, so they do not end the doubt.
  *
- * The slot numbers each build of a base (a "making" in the code) when the build starts, before its
- * source is read. `whole` is the number of the last build whose base was published. `missed` is the
- * number of the first build that ends the doubt, or 0 if there is no doubt. Any later build also
- * ends the doubt. `missed` belongs to the slot, so the doubt applies to all gates of the slot.
+ * The slot assigns a number to each build of a base (a "making" in the code) when the build starts,
+ * before it reads its source. `whole` is the number of the last build whose base was published.
+ * `missed` is the number of the first build that ends the doubt, or 0 if there is no doubt. Any
+ * later build also ends the doubt. `missed` belongs to the slot, so the doubt applies to all gates
+ * of the slot.
  *   (D1) After the key was written and before the write returns, `missed` is set to one more than
  *        the number of builds that have started by then. So the build with that number, and every
  *        later build, starts after the key was written.
- *   (D2) `whole` never decreases, because a base is refused if it was passed in before the build of
- *        the current base started (slot_check_order).
+ *   (D2) `whole` never decreases, because slot_check_order refuses a base that was passed in before
+ *        the build of the current base started.
  *   (D3) While missed <= whole there is no doubt, and the current base may be the only filter
  *        that contains the keys that could not be added. This base is replaced only by a build or
  *        with BG_SLOT_DISCARD (slot_check_swap). This remains true if a new doubt starts, because a

@@ -2,11 +2,11 @@
  * metrics.c - collects metrics from slots and gates.
  *
  * Counters must not decrease (see metrics.h). Slots and gates sum their counters over all CPUs
- * while other threads are counting, so the difference between two sums may decrease: an event that
- * occurs between the two summations is in only one of the sums. To avoid this, slots and gates
- * count the parts separately and add them up: queries are the sum of "no" and "maybe" answers, and
- * adds are the sum of new and old keys. If such a total is read together with one part, their
- * difference is the other part, which is a counter itself and never decreases.
+ * while other threads update them. An event that occurs between two such summations is counted in
+ * only one of them, so the difference between the two sums may decrease. To avoid this, slots and
+ * gates count the parts separately and add them up: queries are the sum of "no" and "maybe"
+ * answers, and adds are the sum of new and old keys. If such a total is read together with one
+ * part, their difference is the other part, which is a counter itself and never decreases.
  */
 #include "gate/metrics.h"
 

@@ -4,8 +4,9 @@
  * Reading a tenant's metrics must not count as using the tenant. Otherwise, tenants that are
  * monitored every minute would never be idle, and evicted tenants would all be reloaded from
  * disk. So the slot and the gate are not obtained with bg_tenant_slot. Instead, they are read
- * within a grace period of the registry, which keeps them alive. Tenants without a slot in memory
- * are skipped before bg_tenant_get_info is called, because that function may read their files.
+ * inside a read-side critical section of the registry's grace object, which keeps them alive.
+ * Tenants without a slot in memory are skipped before bg_tenant_get_info is called, because that
+ * function may read their files.
  */
 #include "gate/metrics.h"
 

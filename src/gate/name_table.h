@@ -56,7 +56,8 @@ void name_table_take(struct name_table *table, uint64_t hash, const void *thing)
 
 /*
  * Returns the entry with this hash for which `is` returns true, or NULL. `is` is called only for
- * entries with this hash. These entries stay alive while the reader is in the grace period.
+ * entries with this hash. These entries stay alive until the reader leaves its read-side critical
+ * section.
  */
 static inline void *name_table_find(const struct name_table *table, uint64_t hash,
                                     bool (*is)(const void *thing, const char *name),

@@ -3,11 +3,11 @@
  * includes this file; see the comments there.
  *
  * A line is eight 64-bit words, one per lane, in two registers. One multiplication computes the
- * positions in all lanes. Shifting each lane down by four times its position moves its counter
- * to the lowest four bits. All counters are then read, compared and (in exclusive mode) changed
- * at once. Adding 1 to a counter cannot carry into its neighbor, because saturated counters are
- * skipped. In shared mode, adds and removes use the scalar code, because each word needs its own
- * atomic operation.
+ * positions in all lanes. Shifting each lane right by four times the position of its counter moves
+ * the counter to the lowest four bits. All counters are then read, compared and (in exclusive mode)
+ * changed at once. Adding 1 to a counter cannot carry into its neighbor, because saturated counters
+ * are skipped. In shared mode, adds and removes use the scalar code, because each word needs its
+ * own atomic operation.
  */
 
 #include <immintrin.h>

@@ -30,15 +30,16 @@
  *     Q(s) = 1 - (1 - q(s)) / U,
  *     q(s) = sum over u of  C(a,u) C(g-a,s-u) / C(g,s)  (1 - 1/b)^u.
  *
- * This formula needs no sum over the loads of units. (The lanes of a masked filter are rotations of
- * one pattern, not random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
+ * This formula does not require a sum over the unit loads. (The lanes of a masked filter are
+ * rotations of one pattern, not random subsets. With the patterns in blocked.c, the difference is
+ * below 0.6%.)
  *
  * Precision. The terms alternate in sign, so the sum loses precision. The smaller the result
  * relative to the largest term, C(16,8) = 12870, the more digits are lost. Long doubles have at
  * least 18 digits on most machines, and 15 on some. If the result is too small for that precision
- * (below 1e-10), a sum over the loads of units is used instead. All terms of that sum are positive,
- * but it treats lanes as independent. Its result is accurate to an order of magnitude, and never
- * above 1e-10.
+ * (below 1e-10), a sum over the unit loads is used instead. All terms of that sum are positive, but
+ * it treats lanes as independent. Its result is accurate to an order of magnitude, and never above
+ * 1e-10.
  *
  * The floor. The pattern inside a line is derived from 32 bits of the hash. An absent key that
  * shares both the line and these bits with an added key is a false positive, so items / units /

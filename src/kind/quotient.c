@@ -27,10 +27,10 @@
  * keys, and not on the order of adds and removes.
  *
  * Cost. The number of quotients is a power of two, so the memory doubles as soon as one key no
- * longer fits. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
- * which has twice as many slots, each one bit shorter, uses 17.1 bits per key. At 0.1% the
- * range is 12.8 to 24 bits per key. The planner reports the actual value. Remainders of fewer than
- * 6 bits save nothing, because a block has at most 63 slots.
+ * longer fits. At a false-positive rate of 1%, a filter that is 95% full uses 9.6 bits per key. A
+ * filter for one more key, which has twice as many slots, each one bit shorter, uses 17.1 bits per
+ * key. At 0.1% the range is 12.8 to 24 bits per key. The planner reports the actual value.
+ * Remainders of fewer than 6 bits save nothing, because a block has at most 63 slots.
  *
  * A run is scanned from its start. So if an attacker chooses hashes that agree in their first bits,
  * inserts are slow until the slots after the last quotient are used up. As with all kinds, use a

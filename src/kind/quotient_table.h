@@ -254,7 +254,7 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* Returns a mask with the top bit of every slot in the word whose value is 0. If a slot is not 0,
+/* Returns a mask in which the top bit of every zero slot of the word is set. If a slot is not 0,
  * its top bit is already set or is set by a carry. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)

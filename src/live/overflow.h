@@ -2,8 +2,8 @@
  * overflow.h - additional layers for a generation that has more keys than its share.
  *
  * A window of g generations is sized for n keys, and each generation's filter for n / (g - 1)
- * keys. Keys may arrive unevenly: all of them may arrive within one period, or each key may arrive
- * once in every period. So a single generation can have up to n keys. Such a generation gets
+ * keys. The load per period varies: all keys may arrive within one period, or every key may arrive
+ * again in each period. So a single generation can have up to n keys. Such a generation gets
  * additional layers, as in a scalable filter. Each layer holds twice as many keys as the previous
  * one:
  *

@@ -79,8 +79,8 @@ static uint32_t hadoop_version(const unsigned char *header)
 static bg_err hadoop_read(struct foreign_input input, const bg_foreign_options *options,
                           bg_foreign **foreign, bg_errinfo *info)
 {
-    /* The first nine bytes determine the version. In the old layout, the ninth byte belongs to
-     * the bits. */
+    /* The first nine bytes determine the version. In the old layout, the ninth byte is part of the
+     * bit array. */
     const unsigned char *bits, *header = foreign_header(&input, 9, info);
     const uint32_t version = header ? hadoop_version(header) : 0;
     if (!header) {
