@@ -10,7 +10,7 @@ $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
 
-# The check fails if the filter has no canaries, or only canaries from a different generation.
+# The check fails if the filter has no canaries, or has only canaries from a different generation.
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found

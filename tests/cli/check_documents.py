@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the ```console blocks in documents: commands after "$ ", followed by their output and
-messages. All blocks in a document run in the same directory. `...` matches any text within a line; a line that consists
-of `...` matches any number of lines.
+"""Runs the ```console blocks in documents and compares the results. Each command follows "$ "; its expected output and
+messages are on the next lines. All blocks in a document run in the same directory. `...` matches any text within a
+line; a line that consists of `...` matches any number of lines.
 usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results"""
 
 import re

@@ -9,7 +9,7 @@ $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; rele
 bloomgate add: f.bg: waiting for another bloomgate command to finish changing this file
 102
 
-# The same applies when the file is accessed through a link.
+# The second command also waits if it accesses the file through a link.
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
 bloomgate add: link.bg: waiting for another bloomgate command to finish changing this file
 

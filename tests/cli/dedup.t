@@ -119,7 +119,7 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 1
 
 # No mode drops more lines than its rate allows. If a fixed-size filter is full, the run stops. The
-# lines printed until then are correct, and lines that are already in the filter take up no
+# lines printed before that are correct, and lines that are already in the filter take up no
 # additional space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows

@@ -182,7 +182,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 
-# With costs but no rate, plan finds the cheapest rate.
+# If costs but no rate are specified, plan finds the cheapest rate.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
 1,000,000,000 keys, at the cheapest rate
 |
@@ -291,7 +291,7 @@ $ bloomgate plan -n 10k --bits-per-key 10 -k fuse
 ! bloomgate plan: --bits-per-key: too small for 10000 keys in a fuse filter
 ? 2
 
-# Errors name the options.
+# Error messages name the options.
 $ bloomgate plan
 ! bloomgate plan: missing option --items
 ! Try 'bloomgate plan --help'.

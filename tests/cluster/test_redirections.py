@@ -466,8 +466,8 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary becomes a replica of its former replica, which has not received a write, and is promoted again
-    before it executes WAIT."""
+    """A primary receives a write and becomes a replica of its former replica, which has not received the write. It is
+    then promoted again before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))

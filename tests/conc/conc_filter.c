@@ -242,7 +242,8 @@ TEST(first_use)
 
 /* ---- Publish -------------------------------------------------------------------- */
 
-/* A thread has added the first `count` keys in its range. Each count is on its own cache line. */
+/* A thread's progress: it has added the first `count` keys in its range. Each count is on its own
+ * cache line. */
 struct published {
     _Alignas(64) atomic_uint_fast64_t count;
 };

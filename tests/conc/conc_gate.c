@@ -138,8 +138,8 @@ static uint64_t shared_so_far(const struct store *s)
     return stats.shared;
 }
 
-/* Runs rounds of simultaneous lookups until all threads in a round share one query, which happens
- * eventually because the store is slower in each round. In every round, every outcome must be
+/* Runs rounds of simultaneous lookups until all threads in a round share one query. This happens
+ * eventually, because the store is slower in each round. In every round, every outcome must be
  * `expected`. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {

@@ -175,7 +175,7 @@ static inline uint64_t world_varint(const uint8_t **at)
     }
 }
 
-/* The filters that this policy created in a table. `data` is NULL if the table has none. */
+/* The filters that one policy created in a table. `data` is NULL if the table has none. */
 struct world_filters {
     uint8_t *data;    /* the data of all filters */
     uint8_t *offsets; /* each filter's start and the last filter's end, 4 bytes each */

@@ -76,7 +76,7 @@ static inline void adversary_probe(const bg_filter *filter, size_t probes,
     measure_add(m, hits, (probes + 1023) / 1024 * 1024);
 }
 
-/* Finds HARVEST false positives of the replica. */
+/* Finds HARVEST keys that are false positives in the replica. */
 static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 {
     for (size_t found = 0; found < HARVEST;) {

@@ -76,8 +76,8 @@ static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
     return n;
 }
 
-/* Splits the bytes and compares the result with the reference. Sets *refused to true if a record
- * has no valid key. */
+/* Splits the bytes and compares the result with that of the reference implementation. Sets *refused
+ * to true if a record has no valid key. */
 static void check_split(const struct key_format *f, struct chunk *chunk, bool *refused)
 {
     struct stream_capture said;
