@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the service as a front end: how it forwards names to a cluster of fake nodes, and how it replies when nodes
+"""Tests the service as a front end: how it forwards requests to a cluster of fake nodes, and how it replies when nodes
 fail.
 usage: test_front.py BLOOMGATED [PART OF A NAME...]"""
 
