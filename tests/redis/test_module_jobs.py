@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the thread that verifies the last chunk of a large dump while the server's state changes: writes are paused,
-the server becomes a replica or shuts down, or the key is modified.
+"""Tests the background job that verifies the last chunk of a large dump in a thread while the server's state changes:
+writes are paused, the server becomes a replica or shuts down, or the key is modified.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -29,8 +29,8 @@ def chunks_of(h, name="src"):
 
 class Race:
     """Loads all chunks except the last. The server then reads the last chunk and the given commands
-    in the same iteration of its event loop, so the verification thread has started, but cannot write its result before
-    the commands have run."""
+    in the same iteration of its event loop, so the commands run after the verification thread has started, but before
+    it can write its result."""
 
     def __init__(self, h, chunks, *commands):
         for chunk in chunks[:-1]:
@@ -82,8 +82,8 @@ def test_the_secret_stays(pattern):
 
 @alone
 def test_writes_are_paused(pattern):
-    """The job waits until the pause ends, as a write command does, because replicating during a pause would abort the
-    server."""
+    """Like a write command, the job waits until the pause ends, because the server aborts if data is replicated during
+    a pause."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
@@ -120,7 +120,8 @@ def test_key_goes_during_the_pause(pattern):
 
 @alone
 def test_windows_stand_still_during_a_pause(pattern):
-    """During a pause, a query that would rotate a window writes nothing, whether it runs alone or in a script."""
+    """During a pause, a query that would otherwise rotate a window does not rotate it, whether it runs alone or in a
+    script."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         assert h.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 100, "WINDOW", 10) == "OK"
         h.ask("CLIENT", "PAUSE", 600000, "WRITE")
@@ -133,7 +134,7 @@ def test_windows_stand_still_during_a_pause(pattern):
 
 @alone
 def test_shutdown_while_loading(pattern):
-    """A shutdown that waits for a replica freezes the dataset and then saves it."""
+    """A shutdown that waits for a replica freezes the dataset and then saves it, so the job cannot write its result."""
     with Host(pattern.program, pattern.module, save="3600 1000000", shutdown_timeout=1) as h:
         replica = replica_of(h)
         try:
@@ -157,7 +158,7 @@ def test_shutdown_while_loading(pattern):
 
 @alone
 def test_becomes_a_replica(pattern):
-    """If the primary becomes a replica during a job, the job's result is not written, even if the server has become a
+    """If the primary becomes a replica during a job, the job's result is discarded, even if the server becomes a
     primary again."""
     with Host(pattern.program, pattern.module) as h:
         chunks = chunks_of(h)
@@ -207,7 +208,7 @@ def test_failover_while_loading(pattern):
 
 
 def test_key_changes_while_loading(h):
-    """The result is stored in the object that was being loaded, or it is discarded."""
+    """If the key is deleted, replaced, renamed or moved during the job, or if it expires, the result is discarded."""
     chunks = chunks_of(h)
     digest = h.ask("BG.DIGEST", "src")
     expires = (("PEXPIRE", "dst", 1), ("DEBUG", "SLEEP", 0.01))

@@ -145,7 +145,7 @@ def test_dumped_and_loaded(h):
 
 
 def test_loaded_in_pieces(h):
-    """Loads a large filter while other clients keep sending commands and may reuse the filter's name."""
+    """Loads a large filter while other commands query it, try to add to it, or reuse its name."""
     large(h, "k")
     digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
     while True:
@@ -193,7 +193,7 @@ def test_dropped_while_loading(h):
         c.close()
         assert h.ask("PING") == "PONG"
         h.ask("BF.ADD", "x", "a")
-    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may not have read the pending chunks until now
+    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # repeated, because the server may still be reading chunks
              and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 

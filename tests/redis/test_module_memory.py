@@ -63,7 +63,7 @@ def make(h, kind="blocked"):
 
 
 def all_freed(h):
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread that frees filters")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread to free the filters")
 
 
 def idle(h):
@@ -204,7 +204,8 @@ def test_loaded_from_chunks(pattern):
 
 
 def test_new_ones_are_empty(h):
-    """A new filter is empty even if its memory was used by another filter and the server has not cleared it."""
+    """A new filter is empty even if it reuses the memory of a deleted filter and the server has not cleared that
+    memory."""
     def empty():
         assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
         return h.ask("BG.DIGEST", "k")
@@ -218,8 +219,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """BG.CLEAR on a copy creates an empty filter of the same size without copying the old filter first. It does
-    not use the shape recorded in the copy, because that shape does not describe the copy's filter."""
+    """BG.CLEAR on a copy creates an empty filter of the same size without duplicating the content first. It takes the
+    parameters from the copy's filter, because the shape stored with a copy does not describe the filter."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1

@@ -135,7 +135,8 @@ def sst_dump_names_them(folder):
 
 
 def damaged_filters_lose_nothing(folder):
-    """Overwrites the marker of each file's filter, with checksum verification disabled. Every key is still found."""
+    """Overwrites the marker that identifies the filter in each table file. The files have no checksums. Every key is
+    still found."""
     bench(folder, "bloomgate:10", "fillseq,compact", "--checksum_type=0")
     damaged = 0
     for path in glob.glob(f"{folder}/db/*.sst"):

@@ -249,15 +249,16 @@ int main()
     static const MustCase cases[] = {
         { "keys are found at any size", keys_are_found_at_any_size },
         { "balance beats chance", balance_beats_chance },
-        { "sealed kinds reach their rate", sealed_kinds_reach_their_rate },
+        { "sealed kinds have the expected false-positive rate",
+          sealed_kinds_reach_their_rate },
         { "batches agree with single queries", batches_agree_with_single_questions },
         { "any address works", any_address_will_do },
-        { "unknown bytes answer \"maybe\" for every key",
+        { "unrecognized bytes act as a filter that always answers \"maybe\"",
           what_is_not_known_says_maybe },
         { "repeated keys count once", repeated_keys_count_once },
         { "a builder without keys produces no filter", nothing_makes_nothing },
         { "sizes are predicted", sizes_are_foreseen },
-        { "blocked filters can match the rate of sealed kinds",
+        { "blocked filters can match the false-positive rate of sealed kinds",
           blocked_filters_can_have_the_same_rate },
     };
     return MustRun(cases);

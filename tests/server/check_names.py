@@ -38,7 +38,7 @@ def run(s):
         a.ask("POST", f"{F}/{coded}/add", 200, {"keys": ["x"]})
         assert s.ask("BG.EXISTS", name, "x") == 1, name
         check_headers(s, coded)
-        # writes the name to the log and the events
+        # the refused upload writes the name to the log and the events
         a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")
     page = a.told("GET", f"{F}?count=1000", 200)
     assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list does not contain exactly the created names"

@@ -94,8 +94,8 @@ def drill(folder, ids, seconds):
     memory = rss_bytes(service.process.pid)
     info = connection.ask("BG.INFO", "ids")
     facts = {name.decode() if isinstance(name, bytes) else name: value for name, value in zip(info[::2], info[1::2])}
-    print(f"memory: {memory / 2**20:,.0f} MiB, of which {before / 2**20:,.0f} MiB were used before filling; "
-          f"the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
+    print(f"memory: {memory / 2**20:,.0f} MiB, of which {before / 2**20:,.0f} MiB were used "
+          f"before the filter was filled; the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
     quiet = [lookups(folder, service, ids, seconds) for _ in range(3)]
     adder = Adder(service.port, ids)
     adder.start()

@@ -171,7 +171,7 @@ class Mover(threading.Thread):
         for i in range(max(0, self.dropped - 5), self.dropped):
             if connection.ask("EXISTS", f"{self.name}:new:{i}"):
                 wrong.append(f"{self.name}:new:{i} was dropped but still exists")
-        for i in range(self.dropped + 1, self.done):  # the next filter may just have been dropped
+        for i in range(self.dropped + 1, self.done):  # the last DEL may have been executed without a reply
             if connection.ask("BF.MEXISTS", f"{self.name}:new:{i}", *range(i, i + 10)) != [1] * 10:
                 wrong.append(f"{self.name}:new:{i} has missing keys")
             if connection.ask("EXISTS", f"{self.name}:old:{i}"):

@@ -283,7 +283,7 @@ class Service:
         return self.process.wait(timeout=seconds)
 
     def stop(self, seconds=60, expect=0):
-        """Stops the service. Checks its exit code, and that its log contains no sanitizer reports."""
+        """Stops the service. Checks the exit code, and checks that the log contains no sanitizer reports."""
         self.forget()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

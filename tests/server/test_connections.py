@@ -263,7 +263,7 @@ def test_tls_record_over_the_limit(program):
         words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)
         data = encode(*words)
         assert len(data) == limit - 10
-        c.send(data[:100])  # a separate record, so that no later record ends at the limit
+        c.send(data[:100])  # a separate TLS record, so that no later record ends exactly at the limit
         c.send(data[100:] + encode("PING"))
         assert len(c.reply()) == n
         assert c.reply() == Status("PONG")

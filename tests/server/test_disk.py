@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests disk failures. A full disk is simulated by a limit on file sizes: changes are refused, queries are answered, no
-acknowledged change is lost, and the service resumes when space is available again. If a disk damages the journal or
+"""Tests disk failures. Simulates a full disk with a limit on file sizes. Changes are refused, queries are answered, no
+acknowledged change is lost, and changes are accepted again when space is available. If a disk damages the journal or
 loses parts of it, the service refuses to start, or treats unknown content as in doubt. The data directory may also be
 removed or replaced.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""

@@ -727,7 +727,7 @@ def test_shutdown(program):
 
 @alone
 def test_stop_while_jobs_run(program):
-    """Clients that list all connections while the service stops neither hang nor leak."""
+    """Listing all connections while the service stops causes no hang and no leak."""
     for _ in range(service.work(5)):
         with Service(program, "workers 3") as s:
             stop = threading.Event()

@@ -135,7 +135,8 @@ def test_many_small_filters(program):
 
 @alone
 def test_dropped_filters_leave_nothing(program):
-    """After filters are dropped, the counted memory, including the memory for charts, is the same as before."""
+    """After filters are dropped, the counted memory, including the memory for their charts, is the same as before they
+    were created."""
     with Service(program, "appendonly no") as s:
         def objects():
             return memory(s)["used_memory_objects"]
@@ -193,7 +194,8 @@ def test_unfinished_requests(program):
 
 @alone
 def test_unfinished_requests_of_many_words(program):
-    """The service counts the record that it keeps for each word, which can be larger than the word itself."""
+    """The service counts the record that it keeps for each word of a request, which can be larger than the word
+    itself."""
     with Service(program, "maxmemory 64Mi") as s:
         words = 600000
         with s.connect() as client:
@@ -356,8 +358,8 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """An upload in progress is stored in a file. The total size of uploads is limited, and an upload that ends frees
-    space for other uploads."""
+    """An upload in progress is stored in a file. The total size of uploads is limited, and space for other uploads is
+    freed when an upload ends."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -381,8 +383,8 @@ def test_uploads(program):
 
 @alone
 def test_a_refused_lookup_leaves_others_alone(program):
-    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup does not return the
-    result of the refused lookup."""
+    """A lookup that queries the source runs as a job, which needs a copy of the request. If there is not enough memory
+    for the copy, the lookup is refused, and the next lookups still return their own results."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
     path = os.path.join(s.folder, "keys.db")
     large = "x" * 20000
@@ -395,7 +397,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
         assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10) == "OK"
         assert s.ask("BG.LOOKUP", "g", large) == [1, b"present"]
         assert s.ask("CONFIG", "SET", "maxmemory", "8Mi") == "OK"
-        for _ in range(10):  # twice the number of failures that open the circuit breaker
+        for _ in range(10):  # twice as many failures as it takes to open the circuit breaker
             with s.connect() as client:
                 assert is_oom(client.ask("BG.LOOKUP", "g", large))
         for _ in range(3):
@@ -422,7 +424,7 @@ def test_a_gate_that_does_not_fit(program):
             wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a failed build")
             gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
             assert gate["last_failure"].startswith("cannot allocate "), gate
-            wait_for(lambda: about(name)["source"]["state"] == "up", what="a source that is up")
+            wait_for(lambda: about(name)["source"]["state"] == "up", what="the source to come up")
             assert s.ask("BG.LOOKUP", name, "a") == [1, b"present"]
             assert s.ask("BG.LOOKUP", name, "b") == [0, b"absent_by_truth"]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Tests the service with a real Prometheus server: the scraped metrics, their values, and the alerts, each of which is
-triggered by provoking its cause. The rules are those in ops/prometheus, except that alerts fire after one second
+"""Tests the service with a real Prometheus server: the scraped metrics, their values, and the alerts, which are
+triggered by provoking their causes. The rules are those in ops/prometheus, except that alerts fire after one second
 instead of several minutes. Alerts that take more than a minute to fire, or that require a state that the tests cannot
 provoke, are tested only by promtool (ops/prometheus/*.test.yml).
 
@@ -119,7 +119,7 @@ class Prometheus:
         return False
 
     def expect(self, s, name, provoke=lambda: None, **labels):
-        """Waits until the alert fires, provoking it repeatedly."""
+        """Calls `provoke` repeatedly until the alert fires."""
         def look():
             provoke()
             return self.firing(s, name, **labels)
@@ -267,7 +267,7 @@ def test_table(program):
 
 @alone
 def test_there_is_a_bound(program):
-    """metrics-max-filters limits the number of filters in the document, but the totals include all filters."""
+    """metrics-max-filters limits the number of filters listed in /metrics, but the totals include all filters."""
     with free_service(program, "metrics-max-filters 3") as s:
         a = Asker(s)
         for i in range(10):

@@ -98,7 +98,7 @@ def test_bf_grows(s):
 
 
 def dump_and_load(family, source, target):
-    """Copies a filter from SCANDUMP to LOADCHUNK, as a migration program does."""
+    """Copies a filter with SCANDUMP and LOADCHUNK, as a migration program does."""
     iterator, chunks = 0, []
     while True:
         iterator, data = family.scandump(source, iterator)

@@ -24,9 +24,9 @@ def readable(connection):
 
 
 def overtakes(s, examine, change):
-    """Returns whether requests on a neighboring connection are answered while `change` waits for
-    `examine`. The service may read the first request before `change`, so NEIGHBORS requests are sent one after another.
-    On a busy machine, `examine` may end too early, so several attempts are made."""
+    """Returns whether requests on a neighboring connection are answered while the request `change` waits for the
+    request `examine`. The service may read the neighbor's first request before `change`, so NEIGHBORS requests are sent
+    one after another. On a busy machine, `examine` may end too early, so several attempts are made."""
     with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
         for _ in range(200):
             long.send(encode(*examine) * 4)
@@ -62,7 +62,8 @@ def test_a_transaction_waits_without_its_worker(s):
 
 
 def test_waiting_writers_leave_threads_to_others(s):
-    """While more connections than job threads wait for one filter, another filter can be examined."""
+    """Even if the number of connections waiting for one filter exceeds the number of job threads, jobs for another
+    filter still run."""
     assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
     assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
     writers = [s.connect() for _ in range(12)]
@@ -177,7 +178,7 @@ def slow_hash(password):
 
 @service.alone
 def test_passwords_are_checked_one_at_a_time(program):
-    """Password checks of clients that have not logged in use only one thread and the memory for one check, no matter
+    """Password checks for clients that have not logged in use only one thread and the memory for one check, no matter
     how many clients there are."""
     with service.Service(program, "workers 1", "jobs 2", "appendonly no", "user default on nopass +@all ~*",
                          "user one on " + slow_hash(b"right"), http=True) as s:
@@ -201,7 +202,7 @@ def test_passwords_are_checked_one_at_a_time(program):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB is 2048 large pages, or a million small pages. Creating the filter touches about a
+    """4 GiB is 2048 huge pages (2 MiB), or a million regular pages (4 KiB). Creating the filter touches about a
     hundred pages, or 1300 with a sanitizer's shadow memory."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),

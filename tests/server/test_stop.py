@@ -184,7 +184,7 @@ def test_the_unix_socket_of_the_next(program):
 @alone
 def test_a_job_without_its_client(program):
     """When the service stops, it does not wait for a disconnected client, even if the client's job is still running and
-    using parts of the service."""
+    using the service's data."""
     with Service(program, http=True) as s:
         assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:

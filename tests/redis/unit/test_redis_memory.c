@@ -174,7 +174,7 @@ TEST(module_memory__objects_of_every_sort_are_moved)
     }
 }
 
-/* Copies are also allocated in the server's memory. */
+/* A filter imported from RedisBloom and its copies are allocated by the server's allocator. */
 TEST(module_memory__filters_of_others_are_moved)
 {
     struct fake h;

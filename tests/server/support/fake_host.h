@@ -95,7 +95,7 @@ struct fake {
     size_t recorded, checkpoints;
     bg_err record_fails, checkpoint_fails, create_fails;
     const char *folder; /* directory for files, or NULL */
-    bg_outcome outcome; /* the outcome that all lookups return */
+    bg_outcome outcome; /* the outcome that all gate lookups return */
     bool no_keys;       /* do not remember keys */
     bool forget;        /* do not replay, because the test discards adds on purpose */
 };
@@ -659,8 +659,8 @@ static inline const char *fake(struct fake *h, const char *line)
     return fake_argv(h, argv, argc);
 }
 
-/* Runs a pipeline of n requests with the same command and name, and one item each, through
- * run_many. Returns the replies, separated by spaces. */
+/* Runs a pipeline of n requests with the same command and name, and one item each, by calling the
+ * command's run_many function. Returns the replies, separated by spaces. */
 static inline const char *fake_pipeline(struct fake *h, const char *name,
                                         const char *key, const bg_bytes *items,
                                         size_t n)

@@ -67,7 +67,7 @@ static bool probe_has_event(struct probe *probe, const char *name)
     return found;
 }
 
-/* ---- A wall clock that can jump; the linker redirects calls to it ------------------------ */
+/* ---- A wall clock that can jump; the linker redirects clock_gettime and time to it ----------- */
 
 static atomic_long probe_clock;
 

@@ -839,7 +839,7 @@ static void *adder(void *unused)
     return NULL;
 }
 
-/* Repeatedly sets an entry's base to one whose digest consists of a single repeated hex digit. */
+/* Repeatedly replaces an entry's base with a base whose digest repeats a single hex digit. */
 static void *rebaser(void *argument)
 {
     struct entry *entry = argument;

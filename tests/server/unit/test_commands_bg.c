@@ -269,7 +269,7 @@ TEST(bg__windows_move_with_the_clock)
         h.now = begin + 1000 * (uint64_t)second;
         run(&h, ":1", "BG.ADD w item-%d", second);
         CHECK_STR(fake(&h, "BG.EXISTS w first"),
-                  ":1"); /* found for at least the length of the window */
+                  ":1"); /* an item is found for at least the length of the window */
     }
     h.now = begin + 14000;
     CHECK_STR(fake(&h, "BG.ADD w last"), ":1");
@@ -281,7 +281,8 @@ TEST(bg__windows_move_with_the_clock)
     CHECK_OK(object_tick(object, &h.host, NULL)); /* nothing to do */
     CHECK_EQ(h.recorded, before);
     h.now = begin + 100000;
-    CHECK_OK(object_tick(object, &h.host, NULL)); /* a host does this periodically */
+    /* a host calls object_tick periodically */
+    CHECK_OK(object_tick(object, &h.host, NULL));
     CHECK_STR(fake(&h, "BG.MEXISTS w item-9 last"), "[:0 :0]");
     h.now = begin; /* setting the clock back changes nothing */
     CHECK_STR(fake(&h, "BG.ADD w odd"), ":1");
@@ -344,7 +345,7 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
 
 /* A primary becomes a replica, whose windows do not advance by themselves, and then a primary
  * again. The keys that it received as a replica expire at the same time as on the other primary,
- * regardless of how they were sent. */
+ * whether they arrived as commands or as change records. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -393,7 +394,8 @@ TEST(bg__windows_go_on_after_a_restart)
             CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
         }
         struct object *object = object_named(&h, "w"), *copy = NULL;
-        CHECK_OK(object_copy(object, &copy, NULL)); /* as if loaded from a file */
+        /* as if the window were loaded from a file */
+        CHECK_OK(object_copy(object, &copy, NULL));
         h.now += 3600000;
         CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, object, copy, NULL));
     }
@@ -500,7 +502,7 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: simulated failure");
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: simulated failure");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* an added item that already exists is still recorded if the filter has not been saved */
+    /* an add of an existing item is still recorded if the filter has not been saved */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);
@@ -742,7 +744,8 @@ TEST(bg__rebuilds)
     CHECK_EQ(h.checkpoints, checkpoints + 1);
     CHECK_STR(fake(&h, "BG.MEXISTS f item-50 item-51 item-52 new-1 item-10"),
               "[:1 :1 :1 :1 :1]");
-    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* not added to the new filter */
+    /* this item was not added to the new filter */
+    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0");
     fill(&h, "f", 200, 900); /* the new capacity is large enough */
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 5 ERROR 0.5"), "+OK");
@@ -948,7 +951,7 @@ TEST(bg__no_older_files)
     h.now++;
     fill(&h, "f", 100, 200);
     run(&h, NULL, "BG.PUBLISH f new.bg");
-    run(&h, NULL, "BG.RELOAD copy new.bg"); /* the first file that is loaded */
+    run(&h, NULL, "BG.RELOAD copy new.bg"); /* the first file loaded into `copy` */
     static const char *const refused[] = { "BG.RELOAD copy old.bg",
                                            "BG.RELOAD copy old.bg ANYKIND" };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

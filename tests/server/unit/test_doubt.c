@@ -59,7 +59,7 @@ static int names_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Lists the file names in a directory that start with a prefix, in order. */
+/* Lists the files in a directory whose names start with a prefix, sorted by name. */
 static void list(const char *folder, const char *prefix, struct names *names)
 {
     DIR *files = opendir(folder);
@@ -123,7 +123,7 @@ static void copy_folder(const char *from, const char *to)
     disk_copy(ring[0], ring[1]);
 }
 
-/* Checks that `folder` contains all filter files of `from`. */
+/* Checks that `folder` contains all filter files that are in `from`. */
 static void check_files_kept(const char *from, const char *folder)
 {
     struct names names;
@@ -248,7 +248,8 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* the last frame is the mark, which contains no record */
+                /* the last frame is the MARK of the clean shutdown, which contains no change */
+                break;
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -298,7 +299,8 @@ TEST(doubt__the_end_is_missing)
     (void)snprintf(path, sizeof path, "%s", inside(whole, last));
     for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
         if (frame_bytes(path, at + (long)n) == 0) {
-            break; /* the last frame is the mark, which contains no record */
+            /* the last frame is the MARK of the clean shutdown, which contains no change */
+            break;
         }
         for (long part = 0; part < 2; part++) {
             copy_folder(whole, damaged);
@@ -332,8 +334,8 @@ TEST(doubt__any_segment_is_replaced)
 
 /* ---- Which filters are in doubt, and for how long -------------------------------------------- */
 
-/* Damages the frame that contains a rename, which is followed by only one other frame and the
- * mark. */
+/* Damages the frame that contains a rename. Only one other frame and the MARK of the clean shutdown
+ * follow it. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -372,7 +374,8 @@ TEST(doubt__names_that_nobody_knows)
     says("CF.EXISTS other x", ":1");
     says("CF.COUNT other x", ":1");
     says("BG.MEXISTS other x", "[:1]");
-    /* The filter cannot be created, either by an add or as a copy of another filter. */
+    /* The filter cannot be created by any command: an add, an explicit creation, or a copy of
+     * another filter. */
     CHECK(
         strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
         == 0);
@@ -385,7 +388,7 @@ TEST(doubt__names_that_nobody_knows)
     /* Filters created after the damage are not in doubt. */
     says("BF.EXISTS later x", ":0");
     says("BF.ADD later x", ":1");
-    /* In a transaction, the filter is in doubt as well. */
+    /* The filter is also in doubt in a transaction. */
     says("MULTI", "+OK");
     says("BF.EXISTS other x", "+QUEUED");
     says("EXEC", "[:1]");
@@ -512,7 +515,8 @@ static long place_of(const char *path, const char *text)
     return last;
 }
 
-/* A pack contains a known filter and a filter whose name is in the missing part of the journal. */
+/* A pack (a file that contains several filters) contains a known filter and a filter whose name is
+ * in the missing part of the journal. */
 TEST(doubt__a_pack_with_unknown_parts_is_kept)
 {
     const char *folder = scratch_path("packed");

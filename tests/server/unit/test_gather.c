@@ -21,7 +21,8 @@ TEST(gather__is_zero_until_it_comes)
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 0 && gather.bytes[sizes[i] - 1] == 0);
         memset(gather.bytes, 'x', sizes[i]);
-        gather_give(&gather, sizes[i]); /* less than a step, so no memory is freed */
+        /* less than GATHER_STEP bytes, so no memory is freed */
+        gather_give(&gather, sizes[i]);
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 'x' && gather.bytes[sizes[i] - 1] == 'x');
         gather_end(&gather);

@@ -177,8 +177,8 @@ TEST(history__a_clock_that_goes_back_goes_on)
     history_free(h);
 }
 
-/* For random sequences of times, each value in a range is unknown or belongs to the time of its
- * point, and reads stay in bounds. */
+/* For random sequences of times, each value that is read is either unknown or the value that was
+ * added at that time, and ranges stay within their bounds. */
 TEST(history__any_times)
 {
     for (size_t round = 0; round < 50 * check_scale(); round++) {

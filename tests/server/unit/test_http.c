@@ -1,7 +1,8 @@
 /*
  * test_http.c - tests the parsing of HTTP requests, header fields and targets, and the writing of
- * responses. Requests are split at every byte, refused for every possible reason, tested at their
- * limits, and randomized and compared with regular expressions as a reference.
+ * responses. Requests are split at every byte, refused for every possible reason, and tested at
+ * their limits. The results for random requests are compared with a reference that uses regular
+ * expressions.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -288,7 +289,7 @@ TEST(http__limits_of_heads)
             http_story_free(&story);
         }
     }
-    /* a request line and a header field without an end */
+    /* a request line that never ends, and a header field that never ends */
     for (size_t part = 0; part < 2; part++) {
         const size_t begin = part ? first : 0;
         const size_t most = part ? HTTP_HEAD_BYTES : HTTP_LINE_BYTES;
@@ -313,8 +314,8 @@ TEST(http__limits_of_heads)
     }
 }
 
-/* The parser does not read parsed bytes of a head again. To verify this, the test overwrites the
- * parsed bytes, except for the name of an incomplete header field. */
+/* The parser does not reread the parts of a head that it has already parsed. To verify this, the
+ * test overwrites the parsed bytes, except for the name of an incomplete header field. */
 TEST(http__a_head_is_looked_at_once)
 {
     static char text[16384];
@@ -537,7 +538,7 @@ TEST(http__random_heads_as_the_reference)
         }
         http_story_free(&story);
     }
-    CHECK(taken > 100); /* enough heads are valid */
+    CHECK(taken > 100); /* enough of the random heads are valid */
 }
 
 /* Streams of complete requests with bodies, in which some bytes are changed, are parsed the same

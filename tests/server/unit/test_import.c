@@ -267,8 +267,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* loads a header that is followed by an address, and then chunks; a chunk that crosses the end
-     * of a filter is refused */
+    /* loads a 46-byte header, which ends with an unused pointer, and then chunks; a chunk that
+     * crosses the end of a filter is refused */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);
@@ -520,8 +520,8 @@ TEST(import__fields_there_and_back)
     }
 }
 
-/* A part of more than 16 MiB is stored as several records in a file, but as a single field by a
- * server. */
+/* If one filter of a chain is larger than 16 MiB, a file stores it as several records, but a server
+ * stores it as a single field. */
 TEST(import__fields_of_large_links)
 {
     static struct fields fields;

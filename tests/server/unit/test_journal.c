@@ -560,7 +560,8 @@ TEST(journal__frames_of_another_run_are_not_believed)
     CHECK(pread(file, old, FRAME, JOURNAL_HEADER + 9 * FRAME) == FRAME);
     CHECK(ftruncate(file, JOURNAL_HEADER + 9 * FRAME) == 0); /* frame 10 is cut off */
     (void)close(file);
-    must_close(open_policy(JOURNAL_NO)); /* writes a mark as the new frame 10 */
+    /* writes a MARK (a record of the clean close) as the new frame 10 */
+    must_close(open_policy(JOURNAL_NO));
     file = open(segment_path(2), O_RDWR);
     CHECK(file >= 0 && pwrite(file, old, FRAME, JOURNAL_HEADER) == FRAME);
     (void)close(file);
@@ -1104,7 +1105,8 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* Writes the given number of empty manifests. Fails if the number is 0. */
+/* Writes the number of empty manifests that `context` points to. Returns BG_ECANCELED if the number
+ * is 0. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1329,7 +1331,7 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     check_failed(journal, EIO);
     (void)read_all(files_folder());
     check_heard(2);
-    /* replaces the segment with that name */
+    /* replaces the segment that the failed rotation created */
     CHECK_OK(journal_reopen(journal, fill, &number, &why));
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).first, 3);

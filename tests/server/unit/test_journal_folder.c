@@ -1,7 +1,7 @@
 /*
- * Tests the journal and its directory. Segments may be missing, including the newest segment,
- * without which the journal still looks complete. The directory may be removed or replaced while
- * the journal is open.
+ * Tests the journal and its directory. Segments may be missing. If the newest segment is missing,
+ * the journal still looks complete. The directory may be removed or replaced while the journal is
+ * open.
  */
 #define _GNU_SOURCE
 
@@ -51,7 +51,8 @@ static bool segment_is_there(const char *folder, unsigned number)
     return access(segment(folder, number), F_OK) == 0;
 }
 
-/* Creates a journal that was opened three times: segments 1 to 3, each with a frame and a mark. */
+/* Creates a journal that was opened three times: segments 1 to 3, each with one frame and the MARK
+ * of a clean shutdown. */
 static void make_three(const char *folder)
 {
     for (uint64_t i = 1; i <= 3; i++) {
@@ -97,7 +98,7 @@ static void check_refused(const char *folder, const char *text, bool in_order)
         told.gaps = 0;
         CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
         CHECK_EQ(told.gaps, 1);
-        /* 0 if the gap is reported after all frames */
+        /* `behind` is 0 if the gap is reported after all frames */
         CHECK_EQ(told.behind, in_order ? again : 0);
         CHECK_EQ(report.damages, 1);
         journal = begin(folder, &beyond, NULL);
@@ -134,7 +135,8 @@ TEST(journal_folder__the_end_is_missing)
     CHECK(segment_is_there(folder, 4));
 }
 
-/* The recorded end is that of the newest segment, not of a segment from an earlier process. */
+/* The end that an earlier process recorded for its segment does not apply to a newer segment. After
+ * a crash, the end of the newest segment is therefore unknown. */
 TEST(journal_folder__the_end_after_a_crash_is_unknown)
 {
     const char *folder = scratch_path("crash");

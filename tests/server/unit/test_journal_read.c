@@ -100,8 +100,8 @@ static bg_err walk(bool beyond, struct heard *heard, struct journal_report *repo
     return err;
 }
 
-/* Writes frames 1 to n in one segment. Each frame records as synced the frame that is `behind`
- * positions earlier. */
+/* Writes frames 1 to n in one segment. Each frame records that the frame `behind` positions earlier
+ * was synced. */
 static void make_one(uint64_t n, uint64_t behind)
 {
     memory_clear(&journal);
@@ -204,7 +204,8 @@ TEST(journal_read__the_bytes_of_header_and_head)
     CHECK(again.flags == header.flags && again.number == 9 && again.run == 8
           && again.first == header.first
           && memcmp(again.id, header.id, JOURNAL_ID) == 0);
-    /* Readers of version 1 would delete packs, so they must reject version 2. */
+    /* Readers of version 1 would delete packs (files that contain several filters), so they must
+     * reject version 2. */
     CHECK(JOURNAL_VERSION > 1);
     uint64_t seed = journal_seed(header.id, header.run);
     /* the seed must never change either */
@@ -295,8 +296,8 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* The settled part ends at the end of the last frame that is recorded as synced, or shortly before
- * it. */
+/* The part of the segment that is known to be synced ends at the end of the last frame that is
+ * recorded as synced, or shortly before it. */
 TEST(journal_read__settled_is_what_frames_say)
 {
     static struct heard heard;
@@ -525,7 +526,7 @@ TEST(journal_read__frames_of_others_are_not_believed)
     for (unsigned turn = 0; turn < 2; turn++) {
         make_one(5, 1);
         struct memory_segment *s = &journal.segments[0], other = *s;
-        /* changes the ID in the first round and the run in the second */
+        /* changes the ID in the first round and the run number in the second */
         other.header.id[3] ^= turn == 0 ? 1 : 0;
         other.header.run += turn;
         struct journal_record record = record_of(6, hashes);
