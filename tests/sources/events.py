@@ -42,7 +42,7 @@ class Event:
     def __init__(self, name, function, modes, expect, key, setup, writers, monitor):
         self.name, self.function, self.modes, self.expect = name, function, modes, expect
         self.key = key  # the key type, or None if the event runs with any type
-        self.setup = setup  # creates the table, and also the gate unless the event creates the gate
+        self.setup = setup  # creates the table and, unless the event does so itself, the gate
         self.writers = writers  # whether Writers run during the event
         self.monitor = monitor  # whether oracle.Monitor runs; must be false if committed keys may disappear and return
 

@@ -107,8 +107,7 @@ def not_ours(case):
 
 @event("schema owned by another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
 def schema_of_another(case):
-    """The owner of a schema can replace its tables, and triggers on them would run with the
-    privileges of the service."""
+    """The owner of a schema can replace its tables, and triggers on them would run with the service's privileges."""
     case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE; DROP ROLE IF EXISTS other_owner; CREATE ROLE other_owner;"
              "CREATE SCHEMA bloomgate AUTHORIZATION other_owner")
     text = case.refusal()
@@ -137,7 +136,7 @@ def schema_given_away(case):
 
 @event("objects created by an administrator, with install=no", modes=POSTGRES_CHANGES, setup=nothing)
 def by_administrator(case):
-    """The script contains all necessary statements, even for a role that owns nothing."""
+    """The script that the service writes contains all necessary statements, even if the service's role owns nothing."""
     case.create()
     case.sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest;"
              f"GRANT SELECT ON {case.table} TO guest")

@@ -388,7 +388,7 @@ def open_at_restart(case):
 
 @event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
-    """Lookups that time out are canceled, in the database as well, and open the circuit breaker."""
+    """Lookups that time out are also canceled in the database, and they open the circuit breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
         f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
     for _ in range(20):
@@ -543,8 +543,8 @@ def numeric_to_text(case):
 @event("text column becomes numeric while the follower reconnects", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric(case):
-    """The filter was built from text with trailing zeros. The filter is trusted until the follower has
-    compared the tables."""
+    """The filter was built from text with trailing zeros. The filter is trusted until the reconnected follower has
+    checked whether the table has changed."""
     create_numbers(case, "text")
     proxy = case.through_proxy()
     gate = case.open_gate(checked=False, poll="10s")
@@ -805,7 +805,7 @@ def drop_schema(case):
 
 
 def ruin(case, statement):
-    """Runs a statement on each of the gate's tables while the table has unread rows, with the guard
+    """Runs a statement on each of the gate's tables while the table has unread rows, with the table's guard triggers
     disabled if necessary."""
     for table in our_tables(case):
         case.insert(5)
@@ -888,7 +888,7 @@ def unsaved_changes(case):
 
 @event("nothing installed, with install=no", modes=POSTGRES_CHANGES, expect=ANY)
 def not_installed(case):
-    """With install=no, the service verifies its objects and reports missing objects."""
+    """With install=no, the service does not create its objects, but reports missing objects."""
     text = case.refusal(name="other", install="no")
     require(any(word in text for word in ("install", "missing", "exist")), text)
 
@@ -1063,7 +1063,7 @@ def partition_root(case):
 
 @event("replica identity full", modes=LOGICAL, expect=ANY)
 def identity_full(case):
-    """The stream includes the old rows of updates and deletes, but omits unchanged long keys."""
+    """The stream includes the old versions of updated and deleted rows, but omits unchanged long keys."""
     case.sql(f"ALTER TABLE {case.table} REPLICA IDENTITY FULL")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
     case.sql(f"UPDATE {case.table} SET id = id + 1000000 WHERE id = 12")
@@ -1101,7 +1101,7 @@ def identity_lost(case):
 
 @event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
 def identity_and_column_lost(case):
-    """The lost key column is a second reason why the gate cannot follow the table. UPDATE must still
+    """The renamed key column is a second reason why the gate cannot follow the table. UPDATE must still
     succeed."""
     table = case.table
     (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
@@ -1115,7 +1115,8 @@ def identity_and_column_lost(case):
 
 @event("child without a replica identity removed", modes=LOGICAL, expect=RESTARTS, writers=False)
 def child_leaves(case):
-    """The publication lists each child, so the service must remove a table that is no longer a child."""
+    """The publication lists each child, so the service must remove a table from the publication when the table is no
+    longer a child."""
     child = "bgs_child"
     case.sql(f"CREATE TABLE {child} (PRIMARY KEY (id)) INHERITS ({case.table})")
     listed = f"SELECT count(*) FROM pg_publication_tables WHERE tablename = '{child}'"
@@ -1285,7 +1286,7 @@ def crash_async(case):
         with case.connect(["SET synchronous_commit = off"]) as sql:
             for _ in range(20):
                 case.insert(2, sql)
-            time.sleep(0.05)  # several polls read the keys
+            time.sleep(0.05)  # long enough for several polls to read the keys
             case.sql("ALTER SYSTEM RESET wal_writer_delay")  # takes effect at the next start
             for _ in range(5):
                 case.insert(2, sql)
@@ -1442,7 +1443,7 @@ DETACH = "ALTER TABLE public.parts DETACH PARTITION public.parts_1 CONCURRENTLY"
 @event("concurrent detach of a partition not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_unseen(case):
-    """The stream omits rows of the partition, while queries still return them."""
+    """The stream omits the partition's rows, while queries still return them."""
     case.sql(DETACHING)
     gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
     keys = [b"part %d" % i for i in range(50)]
@@ -1771,8 +1772,7 @@ def truncate_ours(case, sql):
 
 
 def swap(case, sql):
-    """Swaps the table with another table. The tables have different rows, and both get more
-    rows."""
+    """Inserts a row into the table and into another table with different rows, and then swaps the two tables."""
     case.insert(1, sql)
     case.insert(1, sql, table=case.table + "_other")
     sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
@@ -1780,7 +1780,7 @@ def swap(case, sql):
 
 
 def slow_polls(case):
-    """Polls slowly, so that a wrong proof stays in place long enough for the monitor to detect
+    """Opens a gate that polls slowly, so that a wrong proof of completeness lasts long enough for the monitor to detect
     it."""
     case.through_proxy()
     case.create(table=case.table + "_other")

@@ -195,7 +195,8 @@ def other_case(case):
 
 @event("NOCASE collation", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def nocase(case):
-    """If 'A' equals 'a', lookups of both spellings find the row, or the column is refused."""
+    """In a NOCASE column, 'A' equals 'a'. Either lookups of both spellings find the row, or the gate refuses the
+    column."""
     case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} TEXT COLLATE NOCASE, note text);"
              f"INSERT INTO {case.table} ({case.column}) VALUES ('Mixed'), ('other')")
     gate = case.open_gate(wait=False)

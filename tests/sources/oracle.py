@@ -1,7 +1,7 @@
 """Checks the rule that holds for all events: the gate never reports a committed key as absent.
 
-While the event runs, `Monitor` looks up every key whose commit was acknowledged before the point in time up to which
-the gate claims to be current. Afterwards, `settle` compares the gate with the table itself. `settle` also verifies that
+A gate reports the time up to which it is current. While the event runs, `Monitor` looks up every key whose commit was
+acknowledged before that time. Afterwards, `settle` compares the gate with the table itself. `settle` also verifies that
 the filter works again, so a gate that answers "maybe" for all keys fails.
 """
 
@@ -120,8 +120,8 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """Fails if the table still contains a key that was reported as absent. If the table no longer contains the key,
-        the key was deleted or the server was replaced."""
+        """Fails if the table still contains a key that was reported as absent. It is not a failure if the table no
+        longer contains the key, because then the key was deleted or the server was replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

@@ -83,7 +83,8 @@ uint64_t check_random_below(uint64_t n); /* 0 <= x < n, for n > 0 */
 uint64_t check_random_next(uint64_t *state);
 uint64_t check_seed(void);
 
-/* Returns the work factor, which is at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
+/* Returns the work factor, which is at least 1. Example:
+ * `for (i = 0; i < 1000 * check_scale(); i++)`. */
 size_t check_scale(void);
 
 /* Used only by the macros. */

@@ -5,7 +5,7 @@
  *
  * Each life uses three directories: the live directory, the simulated platter, and the directory
  * recovered after a power loss. A test defines how a life proceeds and how a directory is checked
- * afterwards. The live and the recovered directory are both checked each time.
+ * afterwards. Both the live and the recovered directory are checked after each life.
  */
 #ifndef TESTS_DISK_LIVES_H
 #define TESTS_DISK_LIVES_H

@@ -68,7 +68,8 @@ TEST(good__random)
 {
     uint64_t a = check_random(), b = check_random();
     CHECK(a != b);
-    uint64_t state = 0; /* the first number for seed 0 is published */
+    /* The first splitmix64 number for seed 0 is a published value. */
+    uint64_t state = 0;
     CHECK_EQ(check_random_next(&state), 0xe220a8397b1dcdafu);
     for (int i = 0; i < 1000; i++) {
         CHECK(check_random_below(3) < 3);

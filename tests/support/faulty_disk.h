@@ -53,7 +53,8 @@ static struct {
     bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
-#if __SIZEOF_POINTER__ == 4 /* the 64-bit file calls have different names */
+/* On 32-bit machines, the calls with 64-bit file offsets have different names. */
+#if __SIZEOF_POINTER__ == 4
 #define __real_open      __real_open64
 #define __wrap_open      __wrap_open64
 #define __real_pwrite    __real_pwrite64

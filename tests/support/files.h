@@ -145,7 +145,8 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     return bytes;
 }
 
-/* Returns a directory for this program's files. files_clean removes it with its content. */
+/* Returns a directory for this program's files. files_clean removes the directory and its
+ * contents. */
 static inline const char *files_folder(void)
 {
     static char folder[256]; /* shared with child processes */

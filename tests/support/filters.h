@@ -173,7 +173,7 @@ struct counting {
     size_t fail_at;    /* index of the failing call, starting at 1, or 0 for none */
     bool fail_onwards; /* whether all later calls fail as well */
     size_t live;       /* blocks in use */
-    size_t mistakes;   /* releases of unknown memory, or with the wrong size */
+    size_t mistakes;   /* releases of unknown memory or with a wrong size */
     struct {
         void *memory;
         size_t bytes;

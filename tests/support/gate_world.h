@@ -109,7 +109,8 @@ static inline bg_filter *world_filter(double rate)
     return filter;
 }
 
-/* Starts a world with a slot, and with options that the test can change before world_open. */
+/* Creates a world with a slot and default options, which the test can change before it calls
+ * world_open. */
 static inline struct world *world_make(double rate)
 {
     static struct world world;
@@ -159,8 +160,8 @@ static inline bool maybe(const struct world *w, uint64_t key)
     return bg_slot_may_contain(w->slot, &key, sizeof key);
 }
 
-/* Returns the first absent key at or after `key` that is a false positive or, if `member` is false,
- * that is not one. */
+/* Returns the first absent key at or after `key` that is a false positive if `member` is true, and
+ * that is not a false positive otherwise. */
 static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
 {
     while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {

@@ -24,7 +24,7 @@ struct memory_journal {
     struct memory_segment segments[MEMORY_SEGMENTS];
     size_t count;
     uint64_t next; /* frame */
-    size_t taken;  /* number of segments that were not released */
+    size_t taken;  /* number of segments that have not been released yet */
 };
 
 static inline void memory_clear(struct memory_journal *m)

@@ -380,7 +380,7 @@ static inline void reader_read(struct reader *reader, bg_metrics_format format)
 }
 
 /* Returns the sample with the given name and labels, written as "filter=users,result=no", or
- * NULL. A label value ends at the comma. */
+ * NULL. */
 static inline const struct reader_sample *
 reader_find(const struct reader *reader, const char *name, const char *labels)
 {

@@ -28,7 +28,7 @@ struct movable {
     size_t offered;  /* blocks offered to the mover */
     size_t moved;    /* blocks that were moved */
     size_t keep;     /* every keep-th block stays in place; if 0, all blocks move */
-    size_t mistakes; /* calls whose size or alignment differs from the allocation */
+    size_t mistakes; /* calls with the wrong size or alignment for the block */
     size_t leaks;    /* moved blocks that contained the secret */
     const uint8_t *secret; /* BG_SECRET_BYTES bytes, or NULL */
     size_t turn;
@@ -105,7 +105,7 @@ static inline void *movable_move(void *context, void *memory, size_t bytes,
     return to;
 }
 
-/* The struct `m` itself must not be moved afterwards. */
+/* Initializes `m`, which must not be moved afterwards. */
 static inline void movable_start(struct movable *m)
 {
     memset(m, 0, sizeof *m);

@@ -27,7 +27,7 @@ static inline size_t reference_csv_field(const struct key_format *f, const char 
 {
     *open = false;
     if (at < n && bytes[at] == '"') {
-        do { /* inside quotes, until they are closed and not reopened */
+        do { /* skips quoted text, in which two quotes in a row stand for one quote */
             const char *close = memchr(bytes + at + 1, '"', n - at - 1);
             if (!close) {
                 *open = true;
@@ -304,8 +304,8 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 }
 
 /*
- * Checks that the records and keys of a chunk are those that the reference finds in its bytes.
- * `code` is the exit code from splitting the chunk.
+ * Checks that the records and keys of a chunk match those that the reference finds in the chunk's
+ * bytes. `code` is the exit code from splitting the chunk.
  */
 static inline bool reference_agrees(const struct key_format *f,
                                     const struct chunk *chunk, int code)

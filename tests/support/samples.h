@@ -81,7 +81,7 @@ static inline bool sample_is_static(unsigned i)
     return sample_can(i, BG_TRAIT_STATIC);
 }
 
-/* Returns a spec with the sample's fields, without items and size. */
+/* Returns a spec with the sample's parameters, but without a number of items or a size. */
 static inline bg_spec sample_variant(unsigned i)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -108,7 +108,7 @@ static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
     return spec;
 }
 
-/* Returns the predicted rate of the full filter. */
+/* Returns the rate that the plan predicts for the full filter. */
 static inline double sample_predicted(const bg_spec *spec)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

@@ -69,7 +69,8 @@ static inline void add_keys(bg_slot *slot, uint64_t first, uint64_t n)
     }
 }
 
-/* Returns how many of keys first .. first + n - 1 the slot may contain, queried singly and in a batch. */
+/* Returns how many of keys first .. first + n - 1 the slot may contain. The keys are queried both singly
+ * and in a batch. */
 static inline uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t n)
 {
     uint64_t found = 0, keys[4000] = { 0 }, bitmap[BG_BITMAP_WORDS(4000)];

@@ -11,7 +11,7 @@
 struct stream_capture {
     FILE **stream; /* &stdout or &stderr, which are variables in the Linux C library */
     FILE *before;
-    char *text; /* set at the end; the caller frees it */
+    char *text; /* the output, set by stream_end; the caller frees it */
     size_t n;
 };
 

@@ -48,7 +48,7 @@ TEST(admission__the_second_time)
     bg_admission_options options = exact(1000);
     bg_admission *door = must_admission(&options);
     for (uint64_t key = 0; key < 1000; key++) {
-        CHECK(!would_admit(door, key)); /* the call does not record the key */
+        CHECK(!would_admit(door, key)); /* would_admit does not record the key */
         CHECK(!would_admit(door, key));
         CHECK(!admit(door, key));
         CHECK(would_admit(door, key));

@@ -17,7 +17,7 @@ static bg_bytes pairs[MOST];
 static uint8_t fixed[MOST * 8];
 static uint64_t key_hashes[MOST];
 
-/* Every seventh key is already present, so that "new" is not always true. */
+/* Every seventh key repeats an earlier key, so that not every key is new. */
 static void prepare(const bg_filter *filter)
 {
     for (size_t i = 0; i < MOST; i++) {
@@ -170,7 +170,7 @@ TEST(batch__keys_of_any_length)
         added(one, mixed[i].data, mixed[i].len);
     }
     CHECK_EQ(added_many(many, bg_keys_bytes(mixed, 300), NULL),
-             241); /* the empty key occurs only once */
+             241); /* the empty key occurs 60 times, but is new only once */
     CHECK(bg_filter_equal(one, many));
     for (size_t width = 1; width < 40; width += 3) {
         size_t n = sizeof text / width;

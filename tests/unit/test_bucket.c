@@ -65,7 +65,7 @@ TEST(bucket__burst_then_rate)
 }
 
 /* The clock advances by arbitrary steps, but the number of tokens taken between any two points in
- * time is bounded (B2). */
+ * time is bounded (invariant B2 in bucket.h). */
 TEST(bucket__never_more_than_promised)
 {
     for (int round = 0; round < 200; round++) {
@@ -106,7 +106,7 @@ TEST(bucket__clock_goes_back)
     CHECK_EQ(bucket_take(&bucket, &rate, now - SECOND / 2, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
-    /* A large step back grants no tokens, and the bucket continues from there. */
+    /* A large step back grants no tokens, and the bucket continues from the new time. */
     now = 5 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 5), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);

@@ -59,7 +59,7 @@ struct crowd {
     struct object *objects[OBJECTS];
     _Atomic int adding; /* number of threads that are still adding */
     _Atomic int next;   /* index of the next adder */
-    bool deletes;       /* whether half of the items are deleted again */
+    bool deletes;       /* whether half of the items are deleted after being added */
 };
 
 static size_t crowd_key(char text[32], size_t adder, size_t i)

@@ -39,7 +39,7 @@ static const struct make {
 enum { MAKES = sizeof makes / sizeof *makes }; /* MAKES itself: unknown */
 
 struct filter {
-    bool there, maybe; /* whether the filter exists, and whether it may exist */
+    bool there, maybe; /* whether the filter exists, and whether that is uncertain */
     unsigned make;
     uint32_t count[KEYS]; /* minimum count */
     uint32_t moved[KEYS]; /* window rotations since the key was added */
@@ -261,7 +261,8 @@ static void model_done(struct model *m, const struct step *step)
     }
 }
 
-/* Keeps only the facts that hold in both possible states. */
+/* `f` and `other` are two possible states of the same filter. Keeps in `f` only the facts that hold
+ * in both states. */
 static void filter_doubt(struct filter *f, const struct filter *other)
 {
     f->maybe = f->maybe || other->maybe || f->there != other->there;
@@ -287,7 +288,7 @@ static void model_doubt(struct model *m, const struct step *step)
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* unknown, so the next check drops the filter */
+            f->make = MAKES; /* unknown kind; the next check drops the filter */
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -297,7 +298,8 @@ static void model_doubt(struct model *m, const struct step *step)
 
 /* ---- Comparing ------------------------------------------------------------------------------------- */
 
-/* Of the lookups of keys that were never added, the number answered "no", and the total. */
+/* The number of lookups of never-added keys that answered "no", and the total number of these
+ * lookups. */
 static uint64_t denied, asked;
 
 static void filter_check(struct world *w, unsigned i, struct filter *f)
@@ -383,7 +385,8 @@ static const char *policy_line(unsigned i)
 /* ---- Random sequences -------------------------------------------------------------------------------- */
 
 static struct world w;
-static bool packing; /* snapshots write packs, not files (pack.h) */
+/* Whether snapshots write packs (pack.h) instead of one file per filter. */
+static bool packing;
 
 static void must_open(const char *folder, const char *lines)
 {
@@ -506,7 +509,8 @@ TEST(persist__small_filters_share_a_pack)
     world_close(&w);
 }
 
-/* If nothing is added during a snapshot, the replies to these commands must not change. */
+/* After a crash, the replies to these commands must be the same as before, provided that no keys
+ * were added during a snapshot. */
 static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
@@ -619,7 +623,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     return happened;
 }
 
-/* Tests every n-th call, or all calls in `make soak`. */
+/* Returns n if every n-th call is tested. `make soak` tests every call. */
 static unsigned long stride(void)
 {
     return check_scale() > 1 ? 1 : CHECK_SANITIZED ? 11 : 3;
@@ -826,7 +830,8 @@ static void *saver_run(void *unused)
     return NULL;
 }
 
-/* Creates and drops filters concurrently, with and without content. */
+/* Creates, changes and drops filters, with and without content, while other threads add keys and
+ * take snapshots. */
 static void *churn_run(void *argument)
 {
     struct adder *a = argument;

@@ -28,8 +28,8 @@
     "M\x00\x00\x00\x00\x00\x01\x52\x84\xa0"                                            \
     "bloomgate\0\x00\x00\x00\x02m1"
 
-/* Parses a copy in an allocation of exactly its size, so that the sanitizer detects reads beyond
- * the end. */
+/* Parses a copy of the message, in an allocation of exactly its size, so that a sanitizer detects
+ * reads beyond the end. */
 static bool parses(bg_bytes bytes, struct pgoutput_message *message)
 {
     char *copy = malloc(bytes.len ? bytes.len : 1);
@@ -169,8 +169,7 @@ TEST(pgoutput__frames)
     CHECK(!pgoutput_frame_parse(BYTES(""), &frame));
 }
 
-/* Keys are the values of the key columns, in table-column order, without duplicates.
- */
+/* Keys are the values of the key columns, in the table's column order and without duplicates. */
 TEST(pgoutput__key_columns)
 {
     struct key_columns columns = { .n = 0 };

@@ -1,7 +1,7 @@
 /*
- * Tests the threads' seats, and waiting for running batches. Removing an object waits for
- * batches that may have found the object, but not for batches that started later, so no batch uses
- * a removed object.
+ * Tests how threads get seats (quiet.h) and how a thread waits for running batches. A thread that
+ * removes an object waits for all batches that may have found the object, so that no batch uses a
+ * removed object. It does not wait for batches that started later.
  */
 #include "quiet.h"
 
@@ -59,7 +59,7 @@ TEST(quiet__a_batch_is_waited_for)
     CHECK_EQ(pthread_create(&waiting, NULL, one_waits, NULL), 0);
     while (!atomic_load(&one.waits)) {
     }
-    for (int i = 0; i < 1000; i++) { /* other batches do not end the wait */
+    for (int i = 0; i < 1000; i++) { /* another thread's batches do not end the wait */
         quiet_enter(&one.quiet, other);
         quiet_leave(&one.quiet, other);
         CHECK(!atomic_load(&one.waited));

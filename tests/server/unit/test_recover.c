@@ -111,7 +111,8 @@ static unsigned count_files(const char *folder)
 /* ---- Bases that cannot be read ------------------------------------------------------------------------- */
 
 /* Tests a filter with a base and later records. `spoil` damages the base and `repair` restores
- * it. In the meantime every lookup answers "maybe", and a snapshot must not drop the records. */
+ * it. While the base is damaged, every lookup answers "maybe", and a snapshot must not drop the
+ * records. */
 static void spoilt(const char *folder, void (*spoil)(const char *path),
                    void (*repair)(const char *path))
 {
@@ -172,7 +173,7 @@ TEST(recover__a_base_is_missing)
     spoilt(scratch_path("missing"), move_away, move_back);
 }
 
-/* Flips a bit in the file. Calling it again restores the bit. */
+/* Flips a bit in the file. A second call restores the bit. */
 static void flip(const char *path)
 {
     FILE *file = fopen(path, "r+e");
@@ -306,7 +307,8 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
-    CHECK_EQ(access(path, F_OK), 0); /* the file contains part of the filter */
+    /* The file is kept, because it contains part of the filter. */
+    CHECK_EQ(access(path, F_OK), 0);
     CHECK_STR(world_ask(&w, "DEL bf"), ":1");
     ok("SAVE");
     CHECK_EQ(access(path, F_OK), -1); /* no longer needed */
@@ -464,7 +466,8 @@ static void journal_has_room(void)
     fill_up = false;
 }
 
-/* The file is saved, but the save cannot be recorded. Earlier records must not be dropped. */
+/* The filter's file is saved, but this cannot be recorded in the journal, so earlier records must
+ * not be dropped. */
 TEST(recover__a_base_that_was_not_recorded)
 {
     const char *folder = scratch_path("unrecorded");
@@ -557,7 +560,7 @@ TEST(recover__removes_wait_for_what_is_kept)
 /* ---- Records, and when they may be removed -------------------------------------------------------------------- */
 
 /* When two threads append records concurrently, the thread with the lower record number may store
- * its number last. */
+ * its number last. The filter's entry must keep the higher number. */
 TEST(recover__the_highest_record_counts)
 {
     const char *folder = scratch_path("highest");
@@ -751,7 +754,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
     session_end(&w.session);
     CHECK_EQ(count_files(folder), 0);
-    /* The same applies if the name cannot be recorded. */
+    /* The object also leaves no file if its name cannot be recorded. */
     CHECK(world_ack(&w));
     fill_up = true;
     disk.on_create = journal_becomes_full;
@@ -766,7 +769,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     world_close(&w);
 }
 
-/* The thread that names an object may keep using the object, even if another thread drops it. */
+/* The thread that names an object can keep using the object, even if another thread drops it. */
 TEST(recover__an_object_stays_for_who_made_it)
 {
     const char *folder = scratch_path("stays");
@@ -848,7 +851,8 @@ TEST(recover__expired_names_do_not_come_back)
     world_close(&w);
 }
 
-/* Records that never became durable may be torn, but durable records may not. */
+/* If the last records never became durable, the end of the journal may be torn. All records before
+ * the torn end are recovered. */
 TEST(recover__a_torn_tail)
 {
     const char *folder = scratch_path("torn");
@@ -875,7 +879,7 @@ TEST(recover__a_torn_tail)
     world_close(&w);
 }
 
-/* The growth settings of filters are recovered with them, including the limit. */
+/* Recovery restores the growth settings of filters, including the limit on growth. */
 TEST(recover__bounds_come_back)
 {
     const char *folder = scratch_path("bounds");
@@ -924,7 +928,8 @@ TEST(recover__many_that_are_gone)
     world_close(&w);
 }
 
-/* RedisBloom filters have their own file format, and the journal records keys instead of hashes. */
+/* RedisBloom filters have their own file format, and their journal records contain keys instead of
+ * hashes. */
 TEST(recover__filters_of_redisbloom)
 {
     const char *folder = scratch_path("redisbloom");
@@ -973,8 +978,8 @@ TEST(recover__filters_of_redisbloom)
     world_close(&w);
 }
 
-/* The same applies to valkey-bloom filters and to cuckoo filters. Keys are also removed from the
- * cuckoo filters. */
+/* valkey-bloom filters and RedisBloom's cuckoo filters also have their own file formats. The test
+ * removes keys from the cuckoo filters as well. */
 TEST(recover__filters_of_other_modules)
 {
     static const struct {
@@ -1115,8 +1120,8 @@ TEST(recover__a_folder_is_for_one)
     world_close(&w);
 }
 
-/* After a startup that failed or was stopped, only some filters are loaded, so no key may be
- * reported as absent. */
+/* After a startup that failed or was stopped, only some filters are loaded, so the service must not
+ * report any key as absent. */
 TEST(recover__an_abandoned_start_denies_nothing)
 {
     const char *folder = scratch_path("abandoned");

@@ -353,8 +353,9 @@ TEST(resp__need_is_true)
 }
 
 /* Feeds a stream that contains one request to the parser in chunks. Between chunks, all bytes that
- * the parser reported as consumed are overwritten, so a second read would find them changed. The
- * strings at the end are not overwritten, so that they can be compared. */
+ * the parser reported as consumed are overwritten, so a second read would find them changed. Bytes
+ * that are consumed with the last chunk are not overwritten, so that the last string can be
+ * checked. */
 static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece,
                       size_t *calls)
 {

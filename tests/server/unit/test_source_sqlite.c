@@ -278,8 +278,8 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
-/* SQLite may recompile a statement with a pattern search for each key. The source must not mistake
- * this for a schema change. */
+/* For each key, SQLite may recompile a statement that contains a pattern search. The source must
+ * not mistake this for a schema change. */
 TEST(source__looks_up_patterns)
 {
     struct world w;
@@ -434,7 +434,7 @@ TEST(source__a_file_that_is_not_there_may_come)
     source_keys_close(keys);
     CHECK(rename(moved, w.path) == 0);
     while (ask(source, "sku-0", text) != BG_STORE_PRESENT) {
-        usleep(1000); /* the pool pauses for a tenth of a second */
+        usleep(1000); /* after a failure, the pool pauses for a tenth of a second */
     }
     /* The file can also be replaced by another file. */
     world_products(&other, 1);

@@ -149,7 +149,8 @@ TEST(changes__reports_every_way_to_write)
     scene_end(&s);
 }
 
-/* A statement that fails with OR FAIL keeps its rows, but sqlite_sequence does not include them. */
+/* A statement that fails with OR FAIL keeps the rows that it has already inserted, but
+ * sqlite_sequence does not include them. */
 TEST(changes__keeps_its_place_when_a_statement_fails_half_way)
 {
     struct scene s;
@@ -224,8 +225,8 @@ static const char *const values[] = {
     "0.3",
 };
 
-/* Writes all values. The format receives the column and the value. Some values may violate the
- * column's type. */
+/* Writes all values. `format` is an sqlite3_mprintf format that takes the column and the value.
+ * Some values may violate the column's type. */
 static void write_values(struct world *w, const char *format, const char *column)
 {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -338,7 +339,7 @@ TEST(changes__survives_a_rebuilt_table)
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('with triggers')");
     scene_check(&s, 2);
     CHECK(model_has(s.m, "without triggers") && model_has(s.m, "with triggers"));
-    /* A rowid can be reused. */
+    /* The rowid of a deleted row can be reused. */
     world_do(&s.w, "DELETE FROM products WHERE id = (SELECT max(id) FROM products)");
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('same rowid')");
     scene_check(&s, 2);
@@ -580,7 +581,7 @@ TEST(changes__notices_lost_change_rows)
     }
 }
 
-/* Rows that were already read can be deleted. */
+/* Change rows that were already read can be deleted without consequences. */
 TEST(changes__ignores_deleted_rows_that_were_read)
 {
     struct scene s;
@@ -673,7 +674,7 @@ TEST(changes__notices_a_restored_backup)
     }
 }
 
-/* The schema version is the same; only the token differs. */
+/* The restored copy has the same schema version, and only its token differs. */
 TEST(changes__notices_another_history_with_the_same_schema)
 {
     struct scene s;
@@ -982,8 +983,8 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
-/* The service may have failed to delete the filter's file, or a crash may have undone the
- * deletion. */
+/* The file of a distrusted filter may still exist, because the service failed to delete the file or
+ * a crash undid the deletion. */
 TEST(changes__does_not_resume_a_distrusted_filter)
 {
     struct scene s;
@@ -1033,7 +1034,7 @@ TEST(changes__a_read_must_belong_to_the_epoch)
     CHECK(strstr(why.message, "token"));
     source_keys_close(keys);
     scene_stop(&s);
-    /* Without a follower, nothing can be proven. */
+    /* Keys cannot be read until the follower has started. */
     CHECK_OK(source_create(&s.settings, &s.source, NULL));
     CHECK_OK(source_keys_open(s.source, &keys, NULL));
     CHECK_EQ(source_keys_next(keys, batch, 8, &n, &why), BG_EINCOMPAT);

@@ -48,7 +48,7 @@ TEST(squeeze__zeros_take_no_room)
 TEST(squeeze__worst_case_fits)
 {
     unsigned char bytes[1023], squeezed[sizeof bytes + SQUEEZE_MORE];
-    /* The 32-byte grains are alternately zero and nonzero. */
+    /* Blocks of 32 bytes, the unit of compression, are alternately zero and nonzero. */
     for (size_t n = 0; n <= sizeof bytes; n++) {
         for (size_t i = 0; i < n; i++) {
             bytes[i] = (unsigned char)(n + i / 32) & 1;

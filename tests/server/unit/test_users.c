@@ -338,7 +338,7 @@ TEST(users__passwords)
     CHECK(!check("b", "one")); /* off */
     CHECK(!check("c", "one") && !check("", "one") && !check("A", "one"));
     CHECK(check("\xC3\xA9", "\xE2\x82\xAC"));
-    CHECK(!check("a", "bc")); /* not the same as name "ab", password "c" */
+    CHECK(!check("a", "bc")); /* must not be confused with name "ab" and password "c" */
     CHECK(!check("n", "") && !check("n", "x")); /* enabled, but without a password */
     CHECK(!users_check(users, (bg_bytes){ "a\0", 2 }, bytes("one")));
     CHECK(!users_check(users, bytes("a"), (bg_bytes){ "one\0", 4 }));
@@ -365,7 +365,8 @@ TEST(users__hashed_passwords_are_recalled)
     const struct user *a = check("a", "pear");
     CHECK(a);
     CHECK(recall("a", "pear") == a);
-    CHECK(!recall("b", "pear")); /* remembered for one user only */
+    /* A verified password is remembered for one user only. */
+    CHECK(!recall("b", "pear"));
     CHECK(!recall("a", "peer") && !recall("a", ""));
     CHECK(check("b", "pear") && recall("b", "pear"));
     CHECK(check("nobody", "pear") == NULL);
@@ -414,12 +415,12 @@ TEST(users__retired_ones_are_freed)
     users_reclaim(users, &readers);
     CHECK_EQ(users_retired(users), 0);
 
-    quiet_enter(&readers, seat); /* this batch has found b */
+    quiet_enter(&readers, seat); /* this batch has found user b */
     CHECK(load("user a on >1 +ping"));
     users_reclaim(users, &readers);
     user_hold(b);
-    quiet_pass(&readers,
-               seat); /* the next batch uses b, which its client has just released */
+    /* The next batch uses user b, which its client has just released. */
+    quiet_pass(&readers, seat);
     user_let_go(b);
     for (int i = 0; i < 3; i++) {
         users_reclaim(users, &readers);
@@ -639,7 +640,8 @@ TEST(guesses__a_minute_forgives_one)
     begin("");
     fail("10.0.0.1", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.1", "a", 1000), 200);
-    fail("10.0.0.1", "a", 1000 + 60000, 1); /* 5 remaining failures, and one more */
+    /* A minute forgives one of the six failures, and this call adds another. */
+    fail("10.0.0.1", "a", 1000 + 60000, 1);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000), 200);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 7 * 60000), 0);
     fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the start */
@@ -698,7 +700,7 @@ TEST(rate__is_kept)
     CHECK(user_take(u, 100, 5000, &wait));
     CHECK(!user_take(u, 1, 5000, &wait));
     CHECK(wait >= 1 && wait <= 2);
-    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms allow 50 more, minus rounding */
+    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms allow 50 more adds, minus rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
     CHECK_EQ(wait, UINT64_MAX); /* this many adds are never allowed at once */
@@ -728,7 +730,7 @@ TEST(rate__of_settings)
     CHECK(
         load("user u on >p\nuser v on >p rate=7\ninsert-rate 1000\ninsert-burst 2000"));
     CHECK(user_is_current(u));
-    CHECK(user_take(u, 900, 1000, NULL)); /* the old debt is now small */
+    CHECK(user_take(u, 900, 1000, NULL)); /* at the new rate, the old debt is small */
     CHECK(!user_take(v, 8, 100000, NULL));
 }
 
@@ -748,7 +750,7 @@ TEST(rate__in_the_long_run)
             }
             taken += n;
         }
-        /* 100 seconds, plus a burst of one second */
+        /* 100 seconds at the allowed rate, plus a burst worth one second */
         CHECK(taken <= 101 * rates[i]);
         CHECK(taken >= 95 * rates[i]);
     }
@@ -777,7 +779,7 @@ TEST(rate__shared_by_threads)
     for (size_t i = 0; i < 4; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
-    /* 200 ms plus the burst, minus up to one add per step due to rounding */
+    /* 200 ms at the allowed rate plus the burst, minus up to one add per step due to rounding */
     CHECK(taken_by_all <= 3001);
     CHECK(taken_by_all >= 2900);
     users_free(users);

@@ -23,7 +23,7 @@ const { chromium } = createRequire(path.join(path.resolve(playwright), "/"))("pl
 const credentials = more.length === 1 ? more[0] : null;
 const [users, loading, large] = more.length === 3 ? more : [];
 
-// The dashboard's own formatting code, to compare with the page.
+// Imports the dashboard's own formatting code, to compute the texts that the page must show.
 const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-browse-"));
 process.on("exit", () => fs.rmSync(place, { recursive: true }));
 fs.copyFileSync(fileURLToPath(new URL("../../../server/web/format.js", import.meta.url)), path.join(place, "format.mjs"));
@@ -371,7 +371,7 @@ async function tryGates(browser) {
     }
     await card.getByLabel("Look up a key through the gate").fill("browse: no such key at all");
     await card.getByRole("button", { name: "Look up" }).click();
-    await until("a lookup is answered in words", () => card.locator(".answer").count());
+    await until("the result of a lookup is shown", () => card.locator(".answer").count());
   }
   if (gates.length > 0) {
     await page.locator(".gate").first().getByText("All facts").click();

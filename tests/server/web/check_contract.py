@@ -243,7 +243,7 @@ def ask_service(s):
     s.ask("GET", "/api/v1/history?filter=contract%3Anone", 404)
     s.ask("GET", "/api/v1/nothing", 404)
     response, _ = s.ask("POST", "/api/v1/info", 405, {})
-    check("the Allow header lists the methods", "GET" in response.getheader("Allow", ""), response.getheader("Allow"))
+    check("the Allow header lists the allowed methods", "GET" in response.getheader("Allow", ""), response.getheader("Allow"))
     head, body = s.ask("HEAD", "/api/v1/info", 200)
     check("HEAD has no body", body == b"", body)
 

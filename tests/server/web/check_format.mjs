@@ -96,7 +96,7 @@ for (const [text, value] of [["1000000", 1e6], ["1,000,000", 1e6], ["1e6", 1e6],
 for (const [text, value] of [["0.01", 0.01], ["1e-3", 0.001], ["0.1%", 0.001], ["1 %", 0.01], ["1/1000", 0.001], ["1", NaN], ["0", NaN], ["100%", NaN], ["-0.1", NaN], ["x", NaN], ["1/0", NaN]]) {
   check(`parseRate(${text})`, () => assert.ok(Object.is(f.parseRate(text), value)));
 }
-check("displayed values can be typed in again", () => {
+check("displayed values can be entered again", () => {
   for (const value of [1e3, 1e6, 2.5e6, 1e11]) {
     assert.equal(f.parseNumber(f.compact(value)), value);
   }
@@ -112,7 +112,7 @@ check("ticks", () => {
   assert.deepEqual(charts.ticks(0, 1), [0, 0.25, 0.5, 0.75, 1]);
   assert.deepEqual(charts.ticks(0, 3.1e6), [0, 1e6, 2e6, 3e6, 4e6]);
 });
-check("ticks reach any maximum", () => {
+check("the last tick reaches the maximum", () => {
   for (let high = 1e-9; high < 1e12; high *= 1.37) {
     const marks = charts.ticks(0, high);
     assert.ok(marks[0] === 0 && marks[marks.length - 1] >= high * 0.999999 && marks.length >= 3 && marks.length <= 7, `${high}: ${marks}`);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A mock of bloomgated's HTTP interface. Serves the dashboard with the same headers, and implements
+"""A mock of bloomgated's HTTP interface. Serves the dashboard with the same headers as the service, and implements
 the API in server/web/openapi.yaml with generated filters, so that pages can be developed and tested
 without the service. Needs only Python.
 
@@ -713,7 +713,7 @@ class Handler(BaseHTTPRequestHandler):
         if "name" in change or "name_base64" in change:
             new = base64.b64decode(change["name_base64"]) if "name_base64" in change else change["name"].encode()
             if new in self.world.filters:
-                raise ApiError(409, "exists", "a filter of this name already exists")
+                raise ApiError(409, "exists", "a filter with this name already exists")
             self.world.filters[new] = self.world.filters.pop(f.name)
             f.name = new
         if not change:
