@@ -431,7 +431,8 @@ TEST(lines__mistakes_of_gates)
 
 TEST(file__lines)
 {
-    CHECK_EQ(good("# comment \\\nport 1\n")->port, 1); /* a comment is not continued */
+    /* A backslash does not continue a comment. */
+    CHECK_EQ(good("# comment \\\nport 1\n")->port, 1);
     CHECK_EQ(good("port \\\n 2")->port, 2);
     CHECK_EQ(good("port \\\r\n 3\r\nhttp-port 4\r\n")->http_port, 4);
     CHECK_EQ(good("port 5 # not 6")->port, 5);
@@ -991,7 +992,7 @@ TEST(config__changes_have_no_limit)
     CHECK_EQ(first->maxclients, 10000); /* the settings used at startup stay valid */
 }
 
-/* State that depends on settings, such as the users. */
+/* Stands for state that depends on the settings, such as the users. */
 static uint64_t applied;
 static bool refuses;
 
