@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares the ABI of the shared library with the recorded one, abi/libbloomgate.abi.
+# Compares the ABI of the shared library with the recorded baseline, abi/libbloomgate.abi.
 # usage: abi_check.sh BUILD-DIRECTORY [--update]      (the build needs debug information)
 #
 # Any difference fails the check, so that the new baseline is committed together with the change.

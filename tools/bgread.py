@@ -393,7 +393,7 @@ COUNTING_PATTERNS = dict(zip(range(1, 9), [0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0
 
 
 class Source:
-    """The numbers and words that have not been consumed yet."""
+    """The numbers and words of a file that have not been read yet."""
 
     def __init__(self, numbers, words):
         self.all_numbers, self.words, self.at = numbers, words, 0
@@ -619,7 +619,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """Reads the two numbers that fuse and ribbon filters have in common, and returns a lookup function."""
+    """Reads the first two numbers, which fuse and ribbon filters have in common, and returns a lookup function."""
     keys, lost = numbers[:2]
     need(lost <= 1, "the second number of a static filter is invalid")
     return lambda h: lost or (keys and test(h, numbers[2:]))

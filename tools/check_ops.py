@@ -22,7 +22,8 @@ DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
 SERVICE = "<!-- service -->\n", "<!-- /service -->"
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds
-FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # these have the label "filter"
+# Metrics with these prefixes have the label "filter".
+FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
           ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
 
@@ -56,7 +57,7 @@ def metrics(program):
 
 
 def service_metrics():
-    """Returns the same table for the service, from its list in docs/metrics.md."""
+    """Returns such a table for the service's metrics, from their list in docs/metrics.md."""
     text = read(METRICS)
     if SERVICE[0] not in text or SERVICE[1] not in text:
         breach(METRICS, "missing markers: " + " ".join(mark.strip() for mark in SERVICE))
@@ -183,7 +184,8 @@ def check_dashboard(table):
 
 
 def entry(name, kind, text, labels):
-    """Returns an item for the list. The type and unit follow from the name, except for histograms."""
+    """Returns the list item for a metric in docs/metrics.md. The type and unit follow from the name, except for
+    histograms."""
     if ("filter" in labels) != name.startswith(FILTERED):
         breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"

@@ -12,8 +12,8 @@ The headers must follow these rules; violations are errors:
   - A comment documents the declarations after it, up to the next comment. A blank line also ends the group if the group
     already contains a function or a type, except between inline functions.
   - Every BG_API function and every `static inline` function has a comment.
-bloomgate.h, server.h and all.h include other headers. They form the tiers of libbloomgate.3, in this order, and each
-header is listed in the first tier that includes it.
+bloomgate.h, server.h and all.h include other headers. libbloomgate.3 lists the headers in three groups, one for each of
+these files, in this order. A header is listed in the first group whose file includes it.
 
 In prose, indented lines are printed literally, except for lists: "- x", "(C1) x", and two columns
 with wrapped text. "Errors:", "Thread safety:", "Cost:" and "Memory:" at the start of a sentence
@@ -29,11 +29,11 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include/bloomgate")
-NO_PAGE = {"export.h"}  # contains nothing for users
+NO_PAGE = {"export.h"}  # headers that contain nothing for users
 TIERS = {"bloomgate.h": "Included by bloomgate.h:", "server.h": "Included by server.h, for services:",
          "all.h": "To be included separately:"}
 WIDTH = 78              # line width of the pages
-CODE_WIDTH = 72         # line width of code in the pages, which is indented
+CODE_WIDTH = 72         # line width of code in the pages, where code is indented
 
 
 class HeaderError(Exception):

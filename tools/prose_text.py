@@ -28,7 +28,7 @@ HASH = (".sh", ".cmake", ".conf", ".service", ".zsh", ".in", ".t", "CMakeLists.t
 
 
 class Piece:
-    """A stretch of prose. `lines` are (line number, text) pairs."""
+    """A piece of prose. `lines` are (line number, text) pairs."""
 
     def __init__(self, path, scope, lines, table=False):
         self.path, self.scope, self.lines, self.table = path, scope, lines, table

@@ -58,7 +58,7 @@ def configure(preset):
     return good
 
 
-# Tests often wait. So builds run in the background at the lowest priority, one after another in the order of the
+# Tests often wait, so builds run in the background at the lowest priority, one after another in the order of the
 # phases. Each build uses the CPU time that the tests of the previous phase leave idle.
 builder = concurrent.futures.ThreadPoolExecutor(1)
 TARGETS = {"dev": "tests_of_other_builds"} # all other presets build all targets, because their phases run most tests
@@ -206,7 +206,7 @@ def tsan():
 def release():
     """the shipped build: properties, threads, programs, installation, symbols, ABI, documents"""
     if build("release"):
-        # Skips tests that three builds have already run. Scripts mostly wait.
+        # Skips tests that run in other builds. Scripts mostly wait, so more of them run at once.
         ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=MORE_JOBS)
 
 

@@ -119,7 +119,7 @@ TEST(creation__touches_few_pages)
 
 enum { LIKE_KEYS = 4000 };
 
-/* Creates a filter with keys; a scalable filter has several layers. */
+/* Creates a filter and adds keys. A scalable filter also has several layers. */
 static bg_filter *like_source(unsigned i, uint32_t flags)
 {
     bg_spec spec = sample_spec(i, LIKE_KEYS, 0.01);
@@ -148,8 +148,8 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     free(bytes);
 }
 
-/* The files of two windows may differ in how much of the slot for the next period has been
- * cleared. */
+/* Compares everything except the files of windows: a window clears its words for the next period in
+ * advance, and two equal windows may have cleared different numbers of words. */
 static void like_same(unsigned i, const bg_filter *a, const bg_filter *b)
 {
     char digests[2][BG_DIGEST_TEXT_BYTES];
@@ -212,7 +212,7 @@ TEST(creation__like_another_keeps_secret_and_allocator)
     CHECK_EQ(c.live, 0);
 }
 
-/* Makes each allocation fail in turn, and checks that no memory leaks and that the source is
+/* Makes each allocation fail in turn, and checks that no memory leaks and that the source filter is
  * unchanged. */
 TEST(creation__like_another_without_memory)
 {

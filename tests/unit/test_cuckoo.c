@@ -133,7 +133,7 @@ TEST(cuckoo__traits_and_description)
     }
 }
 
-/* For any number of buckets, eight copies of a key fill exactly the slots of both buckets. */
+/* For any number of buckets, eight copies of a key fill exactly the slots of its two buckets. */
 static void check_home(uint32_t k, uint64_t units, uint32_t flags, uint64_t hash)
 {
     bg_filter *filter = cuckoo_of(units, k, flags);
@@ -175,8 +175,9 @@ static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
     return (high + (high < UINT32_MAX)) << 32 | (uint32_t)like;
 }
 
-/* The alternate of a bucket's alternate is the bucket itself. So a key with the same fingerprint
- * whose first bucket is the alternate bucket has the same two buckets. */
+/* The alternate of a bucket's alternate is the bucket itself. So if two keys have the same
+ * fingerprint, and the first bucket of one is the alternate bucket of the other, both keys have the
+ * same two buckets. */
 TEST(cuckoo__other_bucket_is_its_own_inverse)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -225,7 +226,8 @@ static void model_insert(struct model *m, uint64_t key)
     if (err) {
         CHECK_EQ(err, BG_EFULL);
         CHECK(same_words(m->filter, before));
-        /* Copies of a key share two buckets, so the table can be full at a lower load. */
+        /* All copies of a key must fit into the same two buckets, so an add can fail long before
+         * the table is full. */
         CHECK(m->stored * 2 >= 600);
     } else {
         m->count[key]++;
@@ -267,7 +269,7 @@ static void check_model(uint32_t k, uint32_t flags)
     size_t steps = (CHECK_SANITIZED ? 10000 : 40000) * check_scale();
     for (size_t i = 0; i < steps; i++) {
         uint64_t key = check_random_below(MODEL_KEYS);
-        /* Alternates between nearly full and nearly empty. */
+        /* The filter alternates between nearly full and nearly empty. */
         bool fills = check_random_below(10) < (i / 4000 % 2 ? 3 : 8);
         fills ? model_insert(&m, key) : model_remove(&m, key);
         if (i % 500 == 0) {
@@ -448,7 +450,7 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            /* Repeated adds of one key also fail. */
+            /* Retrying the add that failed does not help. */
             for (uint64_t i = 0; i < 50; i++) {
                 CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
@@ -545,7 +547,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     uint64_t *words = words_of(filter);
     CHECK_EQ(bg_filter_add_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
-    /* Inserts are counted exactly, so all copies can be removed. */
+    /* Only successful adds stored a copy, so each of them can be removed. */
     for (uint64_t i = most; i > 0; i--) {
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK_OK(bg_filter_remove_hash(filter, hash));
@@ -1022,9 +1024,9 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 
 /*
  * One key is always present at least once. A thread adds a copy to one bucket and then removes the
- * copy in the other bucket. This moves the key without relocating it. (A removal uses the first
- * bucket if it can, and the first bucket of the mirrored hash is the second bucket of the
- * original.)
+ * copy in the other bucket. This moves the key from bucket to bucket by adds and removals alone. (A
+ * removal tries the first bucket of the hash first, and the first bucket of the mirrored hash is
+ * the second bucket of the original hash.)
  */
 struct dance {
     bg_filter *filter;

@@ -3,8 +3,9 @@
  * include the true value 19 times out of 20. The test counts the seeded trials in which the
  * interval includes the true value. The count may fall short of 95% by four standard deviations,
  * plus 1% for model error. To reject intervals that are too wide, the test also compares their
- * width with the actual scatter of the estimates; it allows five standard errors of the observed
- * scatter, and 3% for model error. Both bounds become tighter when BG_TEST_SCALE adds trials.
+ * width with the observed scatter of the estimates. The tolerance is five standard errors of the
+ * scatter, plus 3% for model error. Both tolerances shrink when BG_TEST_SCALE increases the number
+ * of trials.
  */
 #include "support/adds.h"
 #include "support/check.h"

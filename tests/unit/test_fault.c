@@ -197,8 +197,8 @@ static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
     return filter;
 }
 
-/* Creates a filter for KEYS keys. If growth runs out of memory, the filter continues without
- * the new layer and reports this. */
+/* Creates a filter for KEYS keys. If there is no memory for a new layer, the filter still accepts
+ * keys, and its statistics report the missing layer. */
 static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
 {
     bg_filter *filter = NULL;
@@ -237,7 +237,8 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge may need memory for shards (because existing shards can be full) and for layers. */
+/* A merge needs memory if it adds layers, or if shards can become full: it is then tried on a copy
+ * first. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;
@@ -262,8 +263,8 @@ static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *s
     return failed;
 }
 
-/* Returns whether a call failed or a layer is missing. A scalable filter that has not grown can
- * be compacted. */
+/* Returns whether a call failed or a layer is missing. If `grows` is set, the filter is created for
+ * so few keys that a scalable filter adds layers. Otherwise, the filter can be compacted. */
 static bool every_scenario(unsigned sample, bool grows)
 {
     bg_spec spec = sample_spec(sample, 2 * (uint64_t)KEYS, 0.01);

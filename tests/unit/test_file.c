@@ -273,7 +273,7 @@ TEST(file__versions)
     forge(bytes, 10, 2, 7); /* 1.7 */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
-    forge(bytes, 300, 1, 1); /* a feature that was introduced in version 1.7 */
+    forge(bytes, 300, 1, 1); /* a feature that version 1.7 is assumed to have added */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
     unsigned char *old = malloc(n);
@@ -335,8 +335,9 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
-/* No writer creates a filter with one shard. The zero after the existing numbers becomes the number
- * count of the shard, so only the number of shards is invalid. */
+/* No writer creates a filter with one shard. In this file, the number of shards is the only error:
+ * the test also extends the list of numbers by one zero, which is the count of numbers in the
+ * shard. */
 TEST(file__one_shard_is_refused)
 {
     bg_filter *filter = files_make(2, 1), *back = NULL;

@@ -45,7 +45,7 @@ static void check_refused(unsigned file, size_t offset, size_t size, uint64_t va
     files_clean();
 }
 
-/* Lengths that are not compared with the actual size cause a write beyond the heap buffer. */
+/* Lengths that are not compared with the actual size could cause a write beyond the heap buffer. */
 TEST(cve_2024_25115__lengths_beyond_the_bytes)
 {
     static const uint64_t lengths[] = { 1 << 20,        INT32_MAX, UINT32_MAX,
@@ -78,7 +78,7 @@ TEST(cve_2024_25116__no_assertion_is_reached)
     }
 }
 
-/* The product of the number of units and the bytes per unit overflows. */
+/* The product of the number of units and the bytes per unit could overflow. */
 TEST(cve_2024_55656__products_that_wrap)
 {
     check_refused(CASE_BLOCKED, AT_UNITS, 8, (1ull << 58) + 1); /* x 64 = 64 */
@@ -88,8 +88,8 @@ TEST(cve_2024_55656__products_that_wrap)
     check_refused(CASE_BLOCKED, AT_SHARDS, 4, UINT32_MAX);
 }
 
-/* "Invalid Bloom filters: arbitrary memory read and write". The number of bits does not match the
- * buffer. */
+/* "Invalid Bloom filters: arbitrary memory read and write". The number of bits did not match the
+ * size of the buffer. */
 TEST(redisbloom_2025_11__geometry_and_words_that_differ)
 {
     for (uint64_t units = 1; units < 12; units++) {
@@ -106,8 +106,8 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* Invalid widths, and invalid sizes from which the number of quotient bits is derived, cause shifts
- * by more bits than a word has. */
+/* Invalid widths, or invalid sizes from which the number of quotient bits is derived, could cause
+ * shifts by more than the word size. */
 TEST(red_181297__shifts_beyond_a_word)
 {
     static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };
@@ -118,7 +118,7 @@ TEST(red_181297__shifts_beyond_a_word)
     check_refused(CASE_SCALABLE, AT_WIDTH, 4, 64);
 }
 
-/* The numbers stored for a filter contradict the buffer. */
+/* The numbers stored for a filter contradicted the size of its buffer. */
 TEST(mod_13409__numbers_and_words_that_differ)
 {
     check_refused(CASE_SCALABLE, NUMBERS, 8, 0);
@@ -138,7 +138,7 @@ TEST(mod_15943__numbers_of_parts)
     }
 }
 
-/* The rate is not a number. */
+/* The loader accepted rates that are not valid numbers. */
 TEST(mod_17621__rates_that_are_no_numbers)
 {
     static const uint64_t rates[] = { 0x7ff0000000000000, 0xfff0000000000000,
@@ -150,7 +150,7 @@ TEST(mod_17621__rates_that_are_no_numbers)
     }
 }
 
-/* INT_MAX hash functions cause unbounded work for every query. */
+/* A file with INT_MAX hash functions made every query extremely slow. */
 TEST(mod_18487__work_per_query_is_bounded)
 {
     static const uint64_t ks[] = { 65, 255, 65536, INT32_MAX };
@@ -171,7 +171,7 @@ TEST(valkey_bloom_90__all_ways_in_agree)
                   1u << 30); /* an internal flag of the library */
 }
 
-/* A filter of size zero causes a division by zero. */
+/* A filter of size zero caused a division by zero. */
 TEST(cve_2013_5700__filters_of_no_size)
 {
     for (unsigned file = 0; file < FILES_CASES_COUNT; file++) {
@@ -180,8 +180,8 @@ TEST(cve_2013_5700__filters_of_no_size)
     }
 }
 
-/* A truncated payload must not terminate the process. (For every length of every kind, see
- * file__every_truncation_is_noticed.) */
+/* A truncated payload must not terminate the process. (file__every_truncation_is_noticed tests
+ * every length for every kind.) */
 TEST(cve_2026_21864__truncated_payloads)
 {
     size_t n;

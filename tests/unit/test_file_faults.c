@@ -1,7 +1,8 @@
 /*
  * Files on a failing OS. Every system call and every allocation fails once or permanently. Reads
- * and writes are short, and the disk is full. The process is killed before and after every call.
- * Whatever happens, the path holds either the old file or the new one, and it is complete.
+ * and writes process fewer bytes than requested, and the disk is full. The process is killed before
+ * and after every call. Whatever happens, the path holds either the old file or the new one, and it
+ * is complete.
  *
  * The linker's --wrap option redirects the library's calls to the functions below, which count
  * them.
@@ -359,7 +360,7 @@ static void place_write(void)
     place.next = !place.next;
 }
 
-/* A log that lists all keys. */
+/* Writes a log that contains all keys. */
 static void place_log(void)
 {
     bg_filter *filter = place_filter(0);

@@ -71,7 +71,7 @@ TEST(arguments__items_beside_bytes)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_spec spec = exact_spec(kind_at(i), 100, kind_k_usual(kind_at(i)), 0);
         (void)good_spec();
-        spec.k = 0; /* kind and bytes alone do not determine a geometry */
+        spec.k = 0; /* a kind and a size alone do not determine a geometry */
         check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
         spec.k = kind_k_usual(kind_at(i));
         spec.kind = BG_KIND_AUTO;
@@ -256,7 +256,7 @@ TEST(arguments__every_kind_plans_a_trillion_keys)
         if (err == BG_OK) {
             CHECK(plan.rate <= 0.01);
             CHECK(plan.bytes > UINT64_C(1) << 38);
-        } else { /* units have 32-bit indexes, or size_t has only 32 bits */
+        } else { /* the size exceeds the kind's 32-bit unit indexes or a 32-bit size_t */
             CHECK(sizeof(size_t) == 4 || err == BG_ENOTSUP);
             CHECK(sizeof(size_t) == 4 || strstr(why.message, "maximum size"));
         }

@@ -1,7 +1,7 @@
 /*
- * BIP158's Golomb-coded sets: codes from other implementations, sets of all sizes, and
- * codes that no encoder produces. The checksums come from sets written by a second, independent
- * encoder, which also reproduces the ten filters in the BIP's own test vectors.
+ * BIP158's Golomb-coded sets: sets encoded by other implementations, sets of all sizes, and bytes
+ * that no encoder produces. The checksums come from sets written by a second, independent encoder,
+ * which also reproduces the ten filters in the BIP's own test vectors.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -204,7 +204,7 @@ TEST(bip158__damage)
     bg_foreign_free(f);
 }
 
-/* N is compared with the size before anything else is read. */
+/* N is checked against the size of the data before anything else is read. */
 TEST(bip158__n_beyond_the_bytes)
 {
     unsigned char b[14];
@@ -241,8 +241,8 @@ TEST(bip158__cve_2013_5700_no_items)
     refused("\x00\x00", 2, "code");
 }
 
-/* Refuses a quotient whose ones extend to the end of the data, a quotient of 2^20 ones, and ones in
- * the padding. */
+/* Quotients are unary: a run of 1 bits that ends with a 0 bit. The decoder refuses a run that
+ * extends to the end of the data, a run of 2^20 bits, and 1 bits in the padding. */
 TEST(bip158__quotients_without_end)
 {
     static unsigned char b[1 << 17];

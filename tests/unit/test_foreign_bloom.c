@@ -489,7 +489,7 @@ TEST(foreign_bloom__checks_options)
     }
 }
 
-/* Refuses sizes that the formats cannot represent, and rates that need too many bits. */
+/* Sizes that the formats cannot represent, and rates that need too many bits, are refused. */
 TEST(foreign_bloom__refuses_sizes)
 {
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {

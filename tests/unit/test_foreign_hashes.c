@@ -1,6 +1,7 @@
 /*
  * The hash functions of other software: known answers for six keys, and one combined value for 200
- * keys of different lengths. Some keys contain bytes above 0x7f, for which the variants differ.
+ * keys of different lengths. Some keys contain bytes above 0x7f, for which signed and unsigned
+ * variants of a hash function differ.
  *
  * The values were computed by Python programs that reproduced the real software's files byte for
  * byte, and by Python's hashlib (MD5, BLAKE2b). The values for Jenkins's hash are from the source
@@ -70,7 +71,7 @@ TEST(foreign_hashes__murmur3_x64_128_signed)
 {
     uint64_t expected[KEYS][2];
     memcpy(expected, murmur3_x64_128, sizeof expected);
-    /* Only the key with the tail ff 80 7f has a different hash. */
+    /* The signed variant gives a different hash only for the key that ends with ff 80 7f. */
     expected[4][0] = 0xada3b7d22f817c6fu;
     expected[4][1] = 0x9543826c7123438du;
     check_pairs(foreign_murmur3_x64_128_signed, (const uint64_t(*)[2])expected);

@@ -416,7 +416,7 @@ TEST(parquet__footer_that_nests_for_ever)
     bytes_drop(&footer);
 }
 
-/* Refuses lists that claim to have 2^60 elements but contain none. */
+/* Lists that claim to have 2^60 elements but contain none are refused. */
 TEST(parquet__footer_with_endless_lists)
 {
     static const unsigned heads[] = { 0x49, 0x19, 0x1a, 0x1b, 0x18 };

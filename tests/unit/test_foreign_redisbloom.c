@@ -1,8 +1,8 @@
 /*
  * Bloomgate reads, queries, grows and writes RedisBloom dumps in the same way as RedisBloom. Every
  * known defect in loaders of such dumps has a test that is named after it. The large golden file
- * was compared byte by byte with RedisBloom 2.6.12's dump of the same keys. This file contains its
- * checksum.
+ * was compared byte by byte with RedisBloom 2.6.12's dump of the same keys. This file contains only
+ * the golden file's checksum.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -200,10 +200,10 @@ TEST(redisbloom__rounded_links)
     struct bytes again = bytes_written(f);
     CHECK(bytes_same(&again, &b));
     CHECK_EQ(foreign_add_items(f, 10, 100),
-             BG_ENOTSUP); /* the next link would also be rounded */
+             BG_ENOTSUP); /* the next link's size would also have to be rounded */
     bytes_drop(&again);
     bg_foreign_free(f);
-    b.at[N2] = 1; /* only two of the bits are used, and the others cannot be reached */
+    b.at[N2] = 1; /* an exponent of 1 means that only two of the bits are used */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -345,7 +345,7 @@ TEST(redisbloom__damage)
     bytes_drop(&b);
 }
 
-/* Refuses a chunk that is longer than its link, longer than the file, or at the wrong position. */
+/* A chunk that is too long for its link or for the file, or at the wrong position, is refused. */
 TEST(redisbloom__cve_2024_25115_chunk_length)
 {
     refused64(CHUNK_LENGTH, 17, "chunk");
@@ -365,7 +365,7 @@ TEST(redisbloom__cve_2024_25115_chunk_offset)
     }
 }
 
-/* Refuses a chunk that crosses the end of a link, even if the total length is right. */
+/* A chunk that crosses the end of a link is refused, even if the total length is right. */
 TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
 {
     struct bytes b = small_copy();
@@ -376,7 +376,7 @@ TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
     refused(&b, "chunk");
 }
 
-/* Refuses sizes whose sum wraps around to the actual size. */
+/* Sizes whose sum wraps around to the actual size are refused. */
 TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
 {
     struct bytes b = small_copy();
@@ -415,14 +415,15 @@ TEST(redisbloom__red_184456_n2_above_63)
         refused(&b, "n2 of a layer");
     }
     struct bytes b = small_copy();
-    b.at[N2] = 7; /* a link of this form does not store its number of bits */
+    b.at[N2] = 7; /* a link with an exponent must not also store its number of bits */
     refused(&b, "bits of a layer");
 }
 
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
 {
     struct bytes b = small_copy();
-    bytes_put64(&b, BYTES, 32); /* only the total of the sizes is correct */
+    /* The sizes are wrong, although their total is correct. */
+    bytes_put64(&b, BYTES, 32);
     bytes_put64(&b, BITS, 256);
     bytes_put64(&b, NEXT_LINK, 16);
     bytes_put64(&b, NEXT_LINK + 8, 128);
@@ -437,7 +438,8 @@ TEST(redisbloom__mod_15943_links_beyond_the_header)
     refused32(LINKS, UINT32_MAX, "layers");
     refused32(LINKS, 3, "layers");
     refused32(LINKS, 1, "layers");
-    refused32(LINKS, 0x80000002, "layers"); /* 53 * this wraps to 53 * 2 in 32 bits */
+    /* In 32 bits, 53 times this number wraps to 53 * 2. */
+    refused32(LINKS, 0x80000002, "layers");
     refused64(LENGTH, 125, "layers");
 }
 

@@ -343,7 +343,8 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");
     refused64(LENGTH, 45, "chunk");
-    refused64(LENGTH, 38, "chunk"); /* the following data is not a chunk */
+    /* The bytes after the shorter header are not a chunk. */
+    refused64(LENGTH, 38, "chunk");
     refused64(LENGTH, 32, "chunk"); /* of versions before 2.2 */
     refused64(0, 2, "chunk");
     refused64(CHUNK, 8, "chunk");

@@ -283,7 +283,7 @@ TEST(leveldb__cve_2013_5700_no_bits)
     const uint32_t array = bgi_load_le32(tail);
     unsigned char *offsets = f.b.at + f.filter.offset + array;
     for (uint32_t at = 4; at < f.filter.size - 5 - array; at += 4) {
-        /* All filters except the last are empty; the last contains all keys. */
+        /* All filters except the last have no bits; the last contains all keys. */
         memset(offsets + at, 0, 4);
         offsets[at] = 1; /* the first filter is one byte long */
     }
@@ -419,7 +419,7 @@ TEST(snappy__what_cannot_be)
     CHECK(unpacks_not("\x80", 1, 0));
     CHECK(unpacks_not("\x80\x80\x80\x80\x80\x01", 6, 0));
     CHECK(unpacks_not("\xff\xff\xff\xff\x7f", 5, 0)); /* above 32 bits */
-    /* The claimed size is larger than one byte can expand to. */
+    /* One byte of input cannot expand to the claimed 64 bytes. */
     CHECK(unpacks_not("\x40", 1, 64));
     CHECK(unpacks_not("\x03\x08"
                       "ab",
@@ -445,7 +445,7 @@ TEST(snappy__what_cannot_be)
                       7, 6));
 }
 
-/* Refuses a few bytes that claim to expand to 4 GiB. */
+/* A few bytes that claim to expand to 4 GiB are refused. */
 TEST(snappy__bomb)
 {
     uint64_t size;
@@ -528,7 +528,8 @@ TEST(rocksdb__footers)
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "metaindex");
 }
 
-/* Filter shapes for which RocksDB would answer "maybe". */
+/* Filter shapes that RocksDB does not support are refused; RocksDB itself would answer "maybe" for
+ * every key. */
 TEST(rocksdb__shapes)
 {
     static const struct {
@@ -554,7 +555,7 @@ static struct file resized(uint64_t size)
     struct file f = take_apart("tables/rocksdb_xxh3.sst", true);
     unsigned char *p = f.b.at + f.metaindex.offset;
     unsigned char *value = p + 3 + p[1];
-    CHECK(p[0] == 0 && p[2] == 4); /* two varints of two bytes */
+    CHECK(p[0] == 0 && p[2] == 4); /* two varints of two bytes each */
     CHECK_EQ(f.filter.size, 3072 / 8 + 5);
     value[2] = (unsigned char)(size & 127) | 128;
     value[3] = (unsigned char)(size >> 7);

@@ -38,8 +38,9 @@ TEST(gate__answers_by_filter_and_truth)
     CHECK_EQ(w->asks, 2);
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 4), BG_OUTCOME_UNKNOWN);
-    CHECK_EQ(look(w, lucky), BG_OUTCOME_ABSENT_BY_FILTER); /* does not need the store */
-    w->fails = (bg_store_answer)17; /* an invalid answer is an error */
+    /* This lookup is answered without the store. */
+    CHECK_EQ(look(w, lucky), BG_OUTCOME_ABSENT_BY_FILTER);
+    w->fails = (bg_store_answer)17; /* an invalid answer counts as an error */
     CHECK_EQ(look(w, 4), BG_OUTCOME_UNKNOWN);
     bg_gate_info s = stats_of(w->gate, false);
     CHECK_EQ(s.lookups, 6);
@@ -109,7 +110,7 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    /* Even if the clock jumps to its maximum, the counter still advances. */
+    /* Even if the clock jumps to its maximum, the total of store_nanoseconds still increases. */
     for (int jump = 0; jump < 3; jump++) {
         w->now = 1000;
         w->step = UINT64_MAX - 1000;

@@ -17,7 +17,7 @@ static double true_rate(const struct world *w)
     return (double)hits / (KEYS - PRESENT);
 }
 
-/* Every key is looked up the same number of times. */
+/* All keys are looked up equally often, so the observed rate must equal the true rate. */
 TEST(gate__observes_the_true_rate_and_avoids_as_planned)
 {
     static const double rates[] = { 0.2, 0.05, 0.01 };
@@ -322,8 +322,9 @@ TEST(gate__a_rebuild_under_way_ends_no_doubt)
     world_end(w);
 }
 
-/* A key that is written while a file is being read, or while a filter is being swapped in, need
- * not be in that file or filter, even if the caller passes BG_SLOT_DISCARD. */
+/* A key that is written while a file is being read, or while a filter is being swapped in, may be
+ * missing from that file or filter. So the gate stays in doubt about the key, even if the caller
+ * passes BG_SLOT_DISCARD. */
 static bool write_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -369,7 +370,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
         opening.context = w;
         how.opening = &opening;
         how.flags = BG_SLOT_DISCARD;
-        w->inside = nothing; /* set until the key is written */
+        w->inside = nothing; /* non-null until the key has been written */
         if (reloads) {
             CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
             bg_filter_free(filter);
@@ -417,7 +418,7 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     opening.context = w;
     how.opening = &opening;
     how.flags = BG_SLOT_DISCARD;
-    w->inside = nothing; /* set until the slot is rebuilt */
+    w->inside = nothing; /* non-null until the slot has been rebuilt */
     CHECK_EQ(bg_slot_reload(w->slot, path, &how, NULL), BG_EBUSY);
     CHECK(w->has[key]);
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
@@ -462,7 +463,8 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
 }
 
 /* A lookup may check for doubtful keys, find none, and query the filter only after an attempt to
- * add another key has failed. So the base must stay even while another key is in doubt. */
+ * add another key has failed. So the base must not be replaced by an older one, even while another
+ * key is in doubt. */
 TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
 {
     struct world *w = world_make(0.05);

@@ -22,7 +22,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->fails = BG_STORE_ABSENT; /* prevents a third failure in a row */
+    w->fails = BG_STORE_ABSENT; /* one success resets the count of failures in a row */
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     w->fails = BG_STORE_ERROR;
     for (int i = 0; i < 3; i++) {
@@ -40,7 +40,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     CHECK_EQ(w->asks, 6);
     CHECK_EQ(stats_of(w->gate, false).spared_by_breaker, 1);
-    w->now += 1; /* now one lookup may query the store, but it fails */
+    w->now += 1; /* one lookup is now allowed to query the store, but the query fails */
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(w->asks, 7);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);

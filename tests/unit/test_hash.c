@@ -197,7 +197,7 @@ static void lengths_body(const bg_hasher *hasher, const bg_hasher *scalar)
         }
         check_pairs(hasher, scalar, lengths, 44, 1);
     }
-    for (size_t len = 0; len <= 70; len++) { /* many keys of one length */
+    for (size_t len = 0; len <= 70; len++) { /* many keys of the same length */
         for (size_t i = 0; i < 20; i++) {
             lengths[i] = len;
         }
@@ -229,7 +229,7 @@ static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scala
         check_pairs(hasher, scalar, lengths, MOST, 9);
     }
     for (size_t round = 0; round < 4 * check_scale();
-         round++) { /* runs of one length */
+         round++) { /* runs of keys of the same length */
         size_t i = 0;
         while (i < MOST) {
             size_t len = choice[check_random_below(6)];

@@ -282,7 +282,7 @@ TEST(keyed_int__vectors)
     on_every_cpu(integer_body);
 }
 
-/* Files contain these check values, so they must never change. */
+/* Files contain these check values, so the values must never change. */
 static void check_body(void)
 {
     bg_hasher hasher;

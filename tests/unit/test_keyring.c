@@ -144,11 +144,11 @@ TEST(keyring__names_have_up_to_31_bytes_of_which_16_are_the_id)
     memcpy(key_id, name, sizeof key_id);
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK(memcmp(hash.secret, first_bytes, sizeof first_bytes) == 0);
-    key_id[15] = 0; /* this is the name of a different secret */
+    key_id[15] = 0; /* this shorter name belongs to a different secret */
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK_EQ(hash.secret[0], 0xfe);
     key_id[14] = 0;
-    key_id[15] = 'x'; /* only zeros may follow a name */
+    key_id[15] = 'x'; /* a key ID must have only zeros after the name */
     CHECK_EQ(bg_keyring_find(ring, key_id, &hash, NULL), BG_ENOTFOUND);
     bg_keyring_free(ring);
     files_clean();

@@ -85,9 +85,9 @@ static void check_corners(bg_filter *filter)
 }
 
 /*
- * Hashes that differ only in their high bits, with the same low half, are spread over the
- * filter at equal distances that are powers of two. If any of these bits were lost, two hashes
- * would coincide. Every other hash is added.
+ * Tests hashes that differ only in their six highest bits, so they are spread evenly over the
+ * filter. If any of these bits were lost, two hashes would select the same position. Only every
+ * second hash is added, and only the added hashes must be found.
  */
 static void check_no_aliases(bg_filter *filter)
 {

@@ -19,7 +19,7 @@ enum {
     CPUS = 4
 };
 
-/* Filters, and some of the hashes in each. */
+/* The filters, and some of the hashes that were added to each. */
 struct stack {
     bg_filter *filter[COUNT_MAX];
     uint64_t member[COUNT_MAX][KEYS_KEPT];

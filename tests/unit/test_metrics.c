@@ -463,7 +463,7 @@ TEST(gate__false_negatives_are_told)
     struct gated gated;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_metrics_item item;
-    /* No result was reported to the slot. */
+    /* No lookup results have been reported to the slot. */
     gated.slot = make_slot(empty_filter(), NULL);
     gated.down = false;
     options.query = ask;

@@ -1,7 +1,8 @@
 /*
  * Metrics as text: numbers that can be read back unchanged in every locale, labels with
  * arbitrary bytes, the rules of the metrics table, and documents in three formats with the
- * same content. The facts are generated here; test_metrics.c uses facts from real slots and gates.
+ * same content. The values (struct metrics_facts) are generated here; test_metrics.c uses values
+ * from real slots and gates.
  */
 #include "support/metrics_reader.h"
 
@@ -44,7 +45,8 @@ double __wrap_strtod(const char *text, char **end)
     if (n >= sizeof part) {
         return (double)NAN;
     }
-    memcpy(part, text, n); /* with a decimal comma, the number ends before a point */
+    /* In a locale with a decimal comma, strtod stops at the point. */
+    memcpy(part, text, n);
     part[n] = 0;
     return comma ? __real_strtod(part, end) : __real_strtod(text, end);
 }

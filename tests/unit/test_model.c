@@ -283,8 +283,8 @@ TEST(model__a_single_smallest_unit)
 /*
  * With few keys in many bits, keys rarely share a bit, and the error of the estimate derived
  * from the set bits falls with the square root of the size. A filter of sixteen times the size
- * has a quarter of the error. The remaining error is the difference of two much larger terms, so it
- * must not be computed by subtracting them.
+ * has a quarter of the error. The remaining error is the difference between two much larger terms,
+ * so it must not be computed by subtracting them.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {

@@ -386,7 +386,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     size_t n = small.n + oplog_write_frame(small.bytes + small.n, 47, &op, &hash, 1);
     CHECK_EQ(walk(small.bytes, n, &heard, &report), BG_EVERSION);
     CHECK_EQ(heard.n, 7);
-    /* Opening such a file does not truncate it, either. */
+    /* Opening a log with an unknown operation does not truncate the log, either. */
     bg_filter *filter = make(BG_KIND_BLOCKED);
     struct oplog_header header = oplog_header_of(filter);
     oplog_write_header(&header, small.bytes);
@@ -910,7 +910,8 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* The log ends before its snapshot, but new records must not reuse record numbers. */
+    /* The log file is deleted and created again. New records must not reuse the record numbers that
+     * the snapshot includes. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -1372,7 +1373,7 @@ TEST(oplog__a_full_disk_can_be_emptied)
     files_clean();
 }
 
-/* Until the directory is synced, either the old or the new log may be found after a crash. */
+/* Until the directory is synced, a crash may leave either the old or the new log in place. */
 TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");

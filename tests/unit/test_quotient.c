@@ -285,7 +285,7 @@ TEST(quotient__does_not_wrap)
     while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
-    /* This is the load limit of the whole filter. */
+    /* Adds succeed up to the load limit of the whole filter. */
     CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1);
     CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
     for (uint64_t i = 0; i < n; i++) {
@@ -297,7 +297,7 @@ TEST(quotient__does_not_wrap)
     for (n = 0; bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
     }
-    /* This is the number of slots from quotient 1020 to the end of the last block. */
+    /* Adds succeed until all slots from quotient 1020 to the end of the last block are in use. */
     CHECK_EQ(n, 55 * 28 - 1020);
     CHECK_EQ(bg_filter_add_hash(filter, last, NULL),
              BG_EFULL); /* no slot is left for this hash */

@@ -119,7 +119,7 @@ TEST(table__all_in_one_place)
 {
     struct thing things[3] = { { "a" }, { "b" }, { "c" } };
     struct name_table *table = name_table_make(3, NULL);
-    /* All three names have the same hash, which maps to the end of the table. */
+    /* All three names have the same hash, which selects the end of the table. */
     for (int i = 0; i < 3; i++) {
         name_table_put(table, UINT64_MAX, &things[i]);
     }
@@ -399,8 +399,8 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
-/* A lookup has found a tenant but has not been counted yet. No matter what happens in the meantime,
- * the tenant is not freed before the lookup ends. */
+/* A lookup has found a tenant but has not been counted as one of the tenant's users yet. No matter
+ * what happens in the meantime, the tenant is not freed before the lookup ends. */
 TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
@@ -526,7 +526,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     bg_gate *own = bg_tenant_gate(acme);
-    /* At ten times the capacity, the filter answers "no" for few keys. */
+    /* With ten times as many keys as planned, the filter answers "no" for only a few keys. */
     add_all(acme, 1000, 1100);
     uint64_t keys[2] = { 0, 0 };
     for (unsigned n = 0, key = 1; n < 2; key++) {
@@ -669,7 +669,7 @@ TEST(memory__any_allocation_fails)
             add_all(tenant, 0, 100);
             CHECK_EQ(pass(registry, IDLE), 1);
             CHECK_EQ(count_found(tenant, 0, 100),
-                     100); /* "maybe" if the file could not be read */
+                     100); /* "maybe" for every key if the file could not be read */
             err = add(tenant, 1);
             the_time += SECOND;
             check_keys(tenant, 0, 100);

@@ -183,7 +183,7 @@ TEST(evict__used_while_it_is_written)
     files_clean();
 }
 
-/* An eviction preserves the completeness number. */
+/* An eviction preserves the slot's completeness number (bg_slot_complete_to). */
 TEST(evict__completeness_stays)
 {
     bg_registry_options options = on_disk();
@@ -225,7 +225,7 @@ TEST(evict__clock_jumps)
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     the_time -= 900 * SECOND;
-    CHECK_EQ(pass(registry, 0), 0); /* idle time is counted from the new time */
+    CHECK_EQ(pass(registry, 0), 0); /* idle time now starts at the new, earlier time */
     CHECK_EQ(pass(registry, IDLE - 1), 0);
     CHECK_EQ(pass(registry, 1), 1);
     check_keys(acme, 0, 100);
@@ -295,8 +295,8 @@ TEST(evict__no_room_to_come_back)
 
 /* ---- Files that have changed ------------------------------------------------------------- */
 
-/* Checks that a tenant whose file is invalid answers "maybe", refuses adds, and doubles the pause
- * after each retry. The tenant recovers when the file is valid again. */
+/* Checks that a tenant whose file is invalid answers "maybe", refuses adds, and doubles its retry
+ * delay after each failed attempt. The tenant recovers when the file is valid again. */
 static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
 {
     bg_errinfo why;
@@ -335,7 +335,7 @@ TEST(away__damaged_file)
     check_keys(acme, 0, 500);
     CHECK_EQ(tenant_stats(acme).returns, 1);
     CHECK_EQ(pass(registry, IDLE), 1);
-    /* Damages the header. The first pause is again the shortest one. */
+    /* Damages the header. The retry delay starts at its minimum again. */
     damage("acme.bg", 20);
     the_time += SECOND;
     CHECK(has(acme, 1 << 30));
@@ -365,7 +365,7 @@ TEST(away__missing_file)
     files_clean();
 }
 
-/* A clock that moves backward does not lengthen the pause. */
+/* A clock that moves backward does not lengthen the retry delay. */
 TEST(away__clock_goes_back)
 {
     bg_registry_options options = on_disk();
@@ -528,7 +528,7 @@ TEST(folder__what_else_is_there)
     files_clean();
 }
 
-/* The filter was saved manually, so its number of items is estimated. */
+/* The file was not written by the registry, so the number of items is estimated. */
 TEST(folder__a_file_by_hand)
 {
     bg_registry_options options = on_disk();
@@ -776,8 +776,9 @@ static void put_older_after_rename(const char *to)
     }
 }
 
-/* The file that is compared is the file that is read. The older file is never used, no matter
- * before which open call it appears, even immediately after the newer file was written. */
+/* Before a tenant's file is loaded, its digest is compared with the last known digest. The file
+ * that is compared must be the file that is read. So an older file is never used, whether it
+ * appears before one of the open calls or right after the newer file was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {
@@ -831,9 +832,9 @@ TEST(evict__keeps_the_generation)
     files_clean();
 }
 
-/* A key whose add was not followed by an advance has no number, even after the tenant was
- * evicted and reloaded. So no file may replace the base on the assumption that it includes the
- * key. */
+/* The completeness number does not cover a key whose add was not followed by an advance, even after
+ * the tenant was evicted and reloaded. So no file can prove that it includes the key, and no file
+ * may replace the base. */
 TEST(evict__keeps_adds_without_a_number)
 {
     for (int numbered = 0; numbered < 2; numbered++) {

@@ -107,7 +107,7 @@ TEST(quotas__bytes_of_one_that_grows)
     CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
     CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
     CHECK_EQ(registry_stats(registry).bytes, tenant_stats(acme).bytes);
-    /* The designed rate is maintained because no key was added beyond the capacity. */
+    /* No key was added beyond the capacity, so the false-positive rate is as designed. */
     check_keys(acme, 0, in);
     CHECK(count_found(acme, 1 << 20, (1 << 20) + 10000) < 150);
     bg_tenant_release(acme);
@@ -138,7 +138,7 @@ TEST(quotas__total_bytes)
     bg_registry_free(registry);
 }
 
-/* Checks that the limit for all tenants refused keys only for `hog`, and frees everything. */
+/* Checks that the total limit (max_total_bytes) refused only `hog`, and frees everything. */
 static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
                                       bg_tenant *small, const bg_errinfo *why)
 {
@@ -150,7 +150,8 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* The total limit restricts a tenant that has grown, but not a tenant that has stayed small. */
+/* When the total limit is reached, a tenant that has to grow is refused, but a tenant that stays
+ * small still accepts keys. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -180,7 +181,7 @@ static bg_window_options window_of_ten_minutes(void)
 TEST(quotas__bytes_of_a_window)
 {
     for (int own = 0; own < 2;
-         own++) { /* uses the registry's quota, then the limit in the spec */
+         own++) { /* first uses the registry's quota, then the limit in the spec */
         bg_registry_options options = on_disk();
         const bg_window_options window = window_of_ten_minutes();
         options.spec.kind = BG_KIND_WINDOW;

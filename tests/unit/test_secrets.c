@@ -1,6 +1,6 @@
 /*
- * The secrets of keyed filters in memory are excluded from core files, and none of them remains in
- * freed memory.
+ * Core dumps must not contain the secrets of keyed filters, and freed memory must not contain them,
+ * either.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -35,8 +35,8 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* Creates empty objects and looks for the secret before later calls can overwrite the data that
- * creation left in memory. */
+/* Creates an empty object and looks for the secret at once, before later calls can overwrite traces
+ * that the creation left in memory. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;

@@ -23,7 +23,7 @@ static bg_spec sharded_spec(bg_kind kind, uint32_t shards)
     return spec;
 }
 
-/* Runs a test on every kind that can be sharded, with every number of shards. */
+/* Runs a test on every kind that can be sharded, with each shard count in `counts`. */
 static void for_each_kind(void (*body)(const bg_spec *spec))
 {
     static const bg_kind kinds[] = {

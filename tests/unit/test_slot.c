@@ -478,8 +478,8 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* If the directory is moved away or deleted, the watch follows the file that is then at the
- * watched path. */
+/* If the directory is moved away or deleted, the watch tracks whichever file is then at the watched
+ * path. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];
@@ -666,7 +666,7 @@ TEST(slot__rebuilds_by_the_true_count)
     bg_slot_free(slot);
 }
 
-/* Seals, compacts or rebuilds the base, so that it includes the keys that were added before. */
+/* Seals, compacts or rebuilds the base, so that it includes all keys added so far. */
 static void let_base_have_adds(int way, bg_slot *slot)
 {
     struct numbers numbers = numbers_of(1000, NULL);
@@ -702,8 +702,9 @@ TEST(slot__what_has_adds_is_not_thrown_away)
     }
 }
 
-/* Without a base, it is unknown which keys were added before, even if there is a delta. This
- * applies while the first base is being created, and after its creation has failed. */
+/* Without a base, the slot answers "maybe" for every key, even if there is a delta, because earlier
+ * keys are unknown. This applies while the first base is being created, and after its creation has
+ * failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
 {
     bg_slot *slot = context;

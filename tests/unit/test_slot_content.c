@@ -74,8 +74,8 @@ TEST(slot_clear__keeps_sealed_what_is_sealed)
     bg_slot_free(slot);
 }
 
-/* The old base is sealed and for use by one thread only. The new base must accept adds,
- * so it is created for use by several threads. */
+/* The old base is sealed, and its settings allow only one thread to use it. The new base must
+ * accept adds, so it is created for use by several threads. */
 TEST(slot_clear__makes_one_filter_of_base_and_deltas)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -360,7 +360,7 @@ TEST(slot_rotate__moves_what_takes_adds)
     CHECK(strstr(why.message, "window") != NULL);
     CHECK_EQ(bg_slot_rotate(NULL, 0, &why), BG_EINVAL);
     CHECK_OK(bg_slot_begin_migration(slot, make_window(0), NULL));
-    /* Only one of the two filters can be rotated. */
+    /* Only the new filter is a window and can be rotated. */
     CHECK_OK(bg_slot_rotate(slot, 0, NULL));
     bg_slot_free(slot);
 }

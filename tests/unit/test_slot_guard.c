@@ -124,7 +124,7 @@ TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
     bg_slot_free(slot);
 }
 
-/* A key that a new base must include must also be included in every later base. */
+/* If a key must be in the next base, it must also be in every later base. */
 TEST(slot_guard__after_two_swaps)
 {
     bg_slot *slot = make_slot(empty(), 0);
@@ -299,7 +299,8 @@ TEST(slot_guard__requires_the_generation_that_it_is_told)
     files_clean();
 }
 
-/* Reloads the same file after a delta was merged with the filter from that file. */
+/* After a delta has been merged with the filter from a file, the same file cannot be loaded again,
+ * because it is missing the keys of the delta. */
 TEST(slot_guard__not_the_same_file_again_after_a_compaction)
 {
     const char *path = files_path("file");
@@ -401,8 +402,8 @@ TEST(slot_guard__migrates_or_not)
         if (!done) {
             bg_filter_free(other);
         }
-        /* There is one allocation each for the slot's description, a view, and another view for
-         * settling the migration. */
+        /* Starting a migration makes three allocations: for the description of the slot, for a view
+         * of its filters, and for the view that ends the migration. */
         CHECK(done == (at > 3));
         free_counted(slot, &counting);
     }

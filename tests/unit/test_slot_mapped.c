@@ -248,8 +248,8 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
-/* Even before a write to the file is detected, nothing that outlives the mapping is created from
- * the mapped words. */
+/* Even before a write to the file is detected, saving, compacting, merging and folding refuse to
+ * use the mapped words. */
 TEST(slot_mapped__what_is_made_of_an_overwritten_file)
 {
     if (!files_are_mapped) {
@@ -314,7 +314,8 @@ TEST(slot_mapped__a_watch_notices)
     CHECK_EQ(bg_watch_poll(watch, 0, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
     CHECK_EQ(count_of(slot, ABSENT), KEYS);
-    /* The mapped file exists only under a different name because its original name was removed. */
+    /* A new file is mapped, and then its original name is removed, so that it exists only under a
+     * different name. */
     save_of(path, BG_KIND_BLOCKED, 0, 0, 8);
     CHECK_OK(bg_watch_poll(watch, 10000, NULL, NULL));
     CHECK_EQ(is_degraded(slot), 0);

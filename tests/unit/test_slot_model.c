@@ -48,7 +48,7 @@ struct world {
     struct counting memory; /* the slot's */
     uint64_t state;         /* state of the random number generator */
     uint64_t log;           /* the last number */
-    /* The number of each key in the log, or 0 if the key is not in the log. */
+    /* The log number of each key, or 0 if the key is not in the log. */
     uint64_t number[KEYS];
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration started */

@@ -1,7 +1,7 @@
 /*
  * Guarantees of all static kinds: for any number of keys, the filter answers "maybe" for every key
  * in the set, and for absent keys at the predicted rate. The tests also cover copies, equality, and
- * adds to a filter that accepts no keys.
+ * attempts to add keys to a static filter.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -136,8 +136,9 @@ static void check_rate(struct variant v, uint64_t n)
     CHECK_NEAR(info.rate, expected, 1e-12);
     CHECK(n == 0 || fabs(info.design_rate / expected - 1) < 1e-12);
     /* With 6400 expected hits, one standard deviation is 1.25%, so a bound of 5% is four
-     * standard deviations. If the rate is too low for this many hits, the number of probes is
-     * limited; large filters, and all filters in a soak test, get the maximum. */
+     * standard deviations. If the rate is so low that 6400 hits would need more than 30 million
+     * probes, the number of probes is limited to 30 million for large filters and soak tests, and
+     * to 4 million otherwise. */
     uint64_t probes = n ? (uint64_t)(6400 / expected) : 1000000, hits = 0, asked = 0;
     if (probes > 30000000) {
         probes = n >= 1000000 || check_scale() > 1 ? 30000000 : 4000000;

@@ -37,8 +37,8 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* Returns the number of additional periods over which an aged window forgets a key, slice by
- * slice. */
+/* Returns the maximum number of periods after the end of the window during which an aged window may
+ * still find a key, because it clears the key slice by slice. */
 static uint64_t fading(int mode)
 {
     return mode == BG_WINDOW_AGED ? AGED_K_MAX : 0;
@@ -389,7 +389,7 @@ TEST(window__like_an_exact_set_with_ages)
             model_run(mode, 8, 2000, BG_SPEC_EXCLUSIVE);
             model_run(mode, 24, 2000, 0);
         }
-        /* One period gets more than its share of keys. */
+        /* In these runs, one period gets more than its share of keys. */
         model_run(BG_WINDOW_GENERATIONS, 8, 600, 0);
         model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_SPEC_EXCLUSIVE);
     }

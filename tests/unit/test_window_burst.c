@@ -1,6 +1,6 @@
 /*
  * Windows whose keys do not arrive evenly: all keys arrive within one period, or all keys arrive in
- * every period. The rate is maintained, no key is forgotten early, and no unneeded memory is
+ * every period. The false-positive rate holds, no key expires early, and no unnecessary memory is
  * allocated.
  */
 #include "bloomgate/all.h"
@@ -135,7 +135,7 @@ TEST(window_burst__keys_that_come_evenly_take_what_was_planned)
     const uint64_t grown = bg_filter_size_bytes(filter);
     CHECK(grown > plan.bytes && grown < 4 * plan.bytes);
     for (uint64_t p = 0; p <= g;
-         p++) { /* rotates until the slot and its layers are reused */
+         p++) { /* rotates until the memory of this period and its layers is reused */
         rotate(filter);
     }
     (void)add_range(filter, 2 * absent, once);

@@ -103,8 +103,8 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 
 /* ---- Another clock --------------------------------------------------------------------- */
 
-/* The key is added just before a period ends, and the file is opened with a clock whose period
- * is about to end. Neither of these shortens the time for which the key is kept. */
+/* The key is added just before a period ends, and the file may be opened with a clock that is close
+ * to the end of a period. Neither shortens the time for which the key is kept. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
@@ -297,7 +297,7 @@ TEST(window_time__a_merged_key_keeps_its_window)
         rotate(early, 11 * PERIOD + 90);
         rotate(late, 11 * PERIOD + 1); /* at least 1 tick after the add */
         CHECK_OK(bg_filter_merge(early, late, NULL));
-        now = 11 * PERIOD + 90; /* the time of both windows, by the clock of `early` */
+        now = 11 * PERIOD + 90; /* the current time of `early` */
         CHECK(ticks_left(early, 3 * PERIOD) + 1 >= o.length);
         bg_filter_free(early);
         bg_filter_free(late);
