@@ -85,10 +85,10 @@ static void front_say(const struct front *front, uint32_t shards, bool *said,
 {
     const bg_bytes name = { front->settings.name, front->name_len };
     if (shards && !*said) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster %s in %u of %u shards: %s", what,
-                  shards, front->shards, why);
+        log_event(LOG_EVENT_SOURCE, name, "%u of %u shards %s: %s", shards,
+                  front->shards, what, why);
     } else if (!shards && *said) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster %s again", over);
+        log_event(LOG_EVENT_SOURCE, name, "all shards %s again", over);
     }
     *said = shards > 0;
 }
@@ -112,11 +112,12 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
     if (fine || *why) {
         (void)snprintf(front->wrong, sizeof front->wrong, "%s", fine ? "" : why);
     }
-    front_say(front, down, &front->said_down, "does not answer", "answers", why);
-    front_say(front, no_adds, &front->said_no_adds, "accepts no adds", "accepts adds",
+    front_say(front, down, &front->said_down, "are not answering", "are answering",
+              why);
+    front_say(front, no_adds, &front->said_no_adds, "accept no adds", "accept adds",
               why);
     front_say(front, incomplete, &front->said_incomplete, "may have lost keys",
-              "is complete", why);
+              "are complete", why);
     if (down) { /* idle clients may have an outdated password or cluster map */
         idle = front->idle;
         front->idle = NULL;

@@ -247,7 +247,8 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
     bool good = false;
     if (!s) {
         return source_error(info, BG_ENOTFOUND, "gate",
-                            "a setting such as source, keys, follow, rate", "%s", key);
+                            "a setting such as source, keys, follow or rate", "%s",
+                            key);
     }
     void *place = setting_place(settings, s);
     switch (s->type) {
@@ -342,8 +343,9 @@ bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *inf
     struct source *source;
     bg_err err = source_create(&how, &source, info);
     if (!err && source_is_followed(source) && settings->max_lag < 2 * settings->poll) {
-        err = source_error(info, BG_EINVAL, "max-lag", "at least twice as long as poll",
-                           "%gs", settings->max_lag);
+        err =
+            source_error(info, BG_EINVAL, "max-lag", "at least twice the value of poll",
+                         "%gs", settings->max_lag);
     }
     source_free(source);
     return err;

@@ -147,7 +147,8 @@ static enum http_result http_version(struct http_request *r, const char *text, s
 {
     if (n != 8 || memcmp(text, "HTTP/", 5) != 0 || text[5] < '0' || text[5] > '9'
         || text[6] != '.' || text[7] < '0' || text[7] > '9') {
-        return http_fail(r, 400, "the request line has no version; expected HTTP/1.1");
+        return http_fail(
+            r, 400, "the request line does not end with a version such as HTTP/1.1");
     }
     if (text[5] != '1') {
         return http_fail(r, 505, "only HTTP/1.1 and HTTP/1.0 are supported");
@@ -171,8 +172,11 @@ static enum http_result http_first_line(struct http_request *r, const char *byte
     while (end < n && line[end] > ' ' && line[end] < 0x7f && line[end] != '#') {
         end++;
     }
-    if (end == method + 1 || end == n || line[end] != ' ') {
+    if (end == method + 1 || (end < n && line[end] != ' ')) {
         return http_fail(r, 400, "the request target is malformed");
+    }
+    if (end == n) {
+        return http_version(r, line + n, 0);
     }
     r->method = http_span_of(r->at, method);
     r->target = http_span_of(r->at + method + 1, end - method - 1);

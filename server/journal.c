@@ -301,8 +301,10 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
         }
         *bytes += more;
         if (*bytes > JOURNAL_PAYLOAD_MAX) {
-            return journal_error(info, BG_EQUOTA, "frame records", "at most 16 MiB",
-                                 "at least %zu bytes", *bytes);
+            return journal_error_why(
+                info, BG_EQUOTA, "frame",
+                "the records need at least %zu bytes, but a frame holds at most 16 MiB",
+                *bytes);
         }
     }
     return BG_OK;

@@ -137,10 +137,8 @@ struct walk_frame {
 static void walk_refuse(const struct walk *w, uint64_t at, struct walk_frame *frame,
                         bg_err code, const char *what, const char *found)
 {
-    char expected[96];
-    (void)snprintf(expected, sizeof expected, "the complete frame %llu",
-                   (unsigned long long)w->report->next);
-    (void)journal_error(&frame->why, code, what, expected, "%s", found);
+    (void)journal_error_why(&frame->why, code, what, "expected frame %llu, but %s",
+                            (unsigned long long)w->report->next, found);
     journal_error_place(&frame->why, w->source.name, at);
 }
 
@@ -152,7 +150,7 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
     char found[64];
     frame->why.code = BG_OK;
     if (left < JOURNAL_HEAD) {
-        (void)snprintf(found, sizeof found, "%u bytes", (unsigned)left);
+        (void)snprintf(found, sizeof found, "only %u bytes are left", (unsigned)left);
         walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
         return BG_OK;
     }
@@ -161,11 +159,11 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
         return err;
     }
     if (!journal_head_read(bytes, w->seed, &frame->head)) {
-        walk_refuse(w, at, frame, BG_ECHECKSUM, "frame head", "other bytes");
+        walk_refuse(w, at, frame, BG_ECHECKSUM, "frame head", "its head is damaged");
         return BG_OK;
     }
     if (frame->head.length > left - JOURNAL_HEAD) {
-        (void)snprintf(found, sizeof found, "%llu of %u bytes",
+        (void)snprintf(found, sizeof found, "found only %llu of its %u bytes",
                        (unsigned long long)(left - JOURNAL_HEAD), frame->head.length);
         walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
         return BG_OK;
@@ -177,7 +175,8 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
     frame->payload = bytes + JOURNAL_HEAD;
     uint64_t check = journal_payload_check(frame->payload, frame->head.length, w->seed);
     if (check != frame->head.check) {
-        (void)snprintf(found, sizeof found, "0x%016llx", (unsigned long long)check);
+        (void)snprintf(found, sizeof found, "its checksum does not match (0x%016llx)",
+                       (unsigned long long)check);
         walk_refuse(w, at, frame, BG_ECHECKSUM, "frame checksum", found);
     }
     return BG_OK;
@@ -190,7 +189,7 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
     bg_err err = walk_get_frame(w, w->at, frame, info);
     if (!err && !frame->why.code && frame->head.sequence != w->report->next) {
         char found[64];
-        (void)snprintf(found, sizeof found, "frame %llu",
+        (void)snprintf(found, sizeof found, "found frame %llu",
                        (unsigned long long)frame->head.sequence);
         walk_refuse(w, w->at, frame, BG_EFORMAT, "frame number", found);
     }
@@ -411,7 +410,6 @@ static bg_err walk_frames(struct walk *w, bg_errinfo *info)
 static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
 {
     bg_errinfo why;
-    char expected[96];
     if (h->why.code) {
         w->broken = true;
         journal_error_place(&h->why, w->source.name, 0);
@@ -421,10 +419,10 @@ static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info
         w->broken = false;
         return BG_OK;
     }
-    (void)snprintf(expected, sizeof expected, "frame %llu in this or another segment",
-                   (unsigned long long)w->report->next);
-    (void)journal_error(&why, BG_EFORMAT, "first frame of the segment", expected,
-                        "frame %llu", (unsigned long long)h->header.first);
+    (void)journal_error_why(&why, BG_EFORMAT, "first frame of the segment",
+                            "found frame %llu instead of frame %llu",
+                            (unsigned long long)h->header.first,
+                            (unsigned long long)w->report->next);
     journal_error_place(&why, w->source.name, 0);
     bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
     w->broken = false;
@@ -589,15 +587,13 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
     bg_errinfo why;
-    char expected[96];
     if (report->first <= report->keep) {
         return BG_OK;
     }
-    (void)snprintf(expected, sizeof expected, "frame %llu, which is still needed",
-                   (unsigned long long)report->keep);
-    (void)journal_error(&why, BG_EFORMAT, "first frame of the journal", expected,
-                        "frame %llu, because older segments are missing",
-                        (unsigned long long)report->first);
+    (void)journal_error_why(
+        &why, BG_EFORMAT, "first frame of the journal",
+        "found frame %llu, but frame %llu is still needed: older segments are missing",
+        (unsigned long long)report->first, (unsigned long long)report->keep);
     bg_err err = walk_damage(w, &why, info);
     if (!err) {
         report->lost += report->first - report->keep;
@@ -630,15 +626,14 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
 {
     const uint64_t end = w->shelf->end;
     bg_errinfo why;
-    char expected[96];
     if (w->report->next >= end) {
         w->report->ends = w->shelf->newest->run != 0;
         return BG_OK;
     }
-    (void)snprintf(expected, sizeof expected, "frames up to %llu",
-                   (unsigned long long)end);
-    (void)journal_error(&why, BG_EFORMAT, "journal", expected, "frames up to %llu",
-                        (unsigned long long)(w->report->next - 1));
+    (void)journal_error_why(
+        &why, BG_EFORMAT, "journal",
+        "the last frame is %llu, but frames up to %llu were written",
+        (unsigned long long)(w->report->next - 1), (unsigned long long)end);
     const bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
     /* The MARK is also missing, so the gap ends after it. */
     return err ? err : walk_gap(w, end + 1, info);

@@ -134,9 +134,10 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
                              "an add, a remove or a rotation", "%d", (int)change->op);
     }
     if (keyed ? change->n == 0 || (!change->hashes && !change->keys) : change->n > 0) {
-        return journal_error(info, BG_EINVAL, "keys of a change",
-                             "hashes or keys for adds and removes, none otherwise",
-                             "operation %d with %zu keys", (int)change->op, change->n);
+        return journal_error(
+            info, BG_EINVAL, "keys of a change",
+            "hashes or keys for an add or a remove, and neither for a rotation",
+            "operation %d with %zu keys", (int)change->op, change->n);
     }
     if (change->n > JOURNAL_ITEMS) {
         return journal_error(info, BG_EQUOTA, "change", "at most 65536 keys",
@@ -370,9 +371,10 @@ static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
     bool right = record_has_keys(op) ? (has & keyed) != 0 && (has & keyed) != keyed
                                      : (has & keyed) == 0;
     if (!right) {
-        return journal_error(info, BG_EFORMAT, "content of a change",
-                             "hashes or keys for adds and removes, none otherwise",
-                             "operation %u with content flags 0x%x", op, has);
+        return journal_error(
+            info, BG_EFORMAT, "content of a change",
+            "either hashes or keys for an add or a remove, and neither for a rotation",
+            "operation %u with content flags 0x%x", op, has);
     }
     return BG_OK;
 }

@@ -228,12 +228,17 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
             break; /* the server crashed and lost the changes */
         }
     }
-    if (!*first.nonce || strcmp(epoch->nonce, first.nonce) != 0) {
-        return changes_unproven(info, "the follower has not started an epoch yet");
+    if (!*first.nonce) {
+        return changes_unproven(info, "the follower has not started yet");
+    }
+    if (strcmp(epoch->nonce, first.nonce) != 0) {
+        return changes_unproven(info, "the follower restarted");
     }
     return epoch->number >= needed
                ? BG_OK
-               : changes_unproven(info, "no bookmark covers the reported changes yet");
+               : changes_unproven(
+                   info,
+                   "the follower has not committed a bookmark for the latest changes yet");
 }
 
 /* Verifies that the transaction's snapshot belongs to the epoch. */
@@ -321,8 +326,7 @@ static bg_err changes_keys_prove(void *context, bg_errinfo *info)
     err = err ? err : changes_sees(&reader->link, epoch, &found, deadline, info);
     if (!err
         && strcmp(postgres_changes_epoch(reader->source).nonce, epoch->nonce) != 0) {
-        err =
-            changes_unproven(info, "the follower started a new epoch during the read");
+        err = changes_unproven(info, "the follower restarted during the read");
     }
     return err;
 }

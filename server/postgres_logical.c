@@ -59,9 +59,10 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
     bg_err err =
         postgres_link_run(link, "server", sql, NULL, logical_deadline(), &rows, info);
     if (!err && strcmp(PQgetvalue(rows, 0, 0), "logical") != 0) {
-        err = source_error(info, BG_EINVAL, "wal_level",
-                           "logical (requires a server restart), or use follow=changes",
-                           "%s", PQgetvalue(rows, 0, 0));
+        err = source_error(
+            info, BG_EINVAL, "wal_level", NULL,
+            "found %s; set it to logical and restart the server, or use follow=changes",
+            PQgetvalue(rows, 0, 0));
     }
     if (!err && *PQgetvalue(rows, 0, 1) != 't') {
         err = source_error(

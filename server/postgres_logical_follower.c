@@ -211,7 +211,8 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     }
     const char *difference = err ? NULL : logical_difference(&found, &f->place);
     if (!err && !difference && marker.lsn <= f->place.marker.lsn) {
-        difference = "the server's WAL ends before the last marker";
+        difference =
+            "the server's WAL ends before the position that the follower had reached";
     }
     if (difference) {
         return follower_restart(f, info, difference);
@@ -280,7 +281,9 @@ static bg_err follower_marker(struct follower *f,
         }
     } else if (!f->has_arrived) {
         if (!postgres_marker_equal(&marker, &f->place.marker)) {
-            return follower_restart(f, info, "the server has a different history");
+            return follower_restart(
+                f, info,
+                "the server's WAL differs from the one that the follower was reading");
         }
         follower_arrive(f);
     } else if (strcmp(marker.nonce, f->nonce) == 0 && marker.number > f->arrived

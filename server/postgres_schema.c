@@ -160,8 +160,8 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
     const char *kind = schema_kind(*PQgetvalue(rows, row, LOOK_KIND));
     if (kind) {
         return source_error(info, BG_EINVAL, "keys", NULL,
-                            "%s is %s; list columns of the base tables", column->table,
-                            kind);
+                            "%s is %s; list columns of ordinary tables instead",
+                            column->table, kind);
     }
     if (strtoul(PQgetvalue(rows, row, LOOK_OID), NULL, 10) < SCHEMA_USER_OID) {
         return source_error(info, BG_EINVAL, "keys", NULL,

@@ -102,8 +102,7 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
                                          deadline, &rows, NULL);
     (void)snprintf(
         why, sizeof why,
-        "creating a replication slot is waiting for running transactions to end; "
-        "oldest transaction: %s",
+        "waiting for running transactions to end before the replication slot can be created; oldest transaction: %s",
         !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
     PQclear(rows);
     wait->waits(wait->context, why);

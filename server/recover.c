@@ -325,9 +325,10 @@ static bg_err recovery_manifest_end(struct recovery *r,
         return BG_OK;
     }
     if (!whole) {
-        return persist_fail(info, BG_EFORMAT,
-                            "journal: found a manifest of %zu objects, expected %llu",
-                            n, (unsigned long long)record->count);
+        return persist_fail(
+            info, BG_EFORMAT,
+            "journal: the list of filters has %zu entries instead of %llu", n,
+            (unsigned long long)record->count);
     }
     founds_clear(&r->all);
     r->all = r->manifest;
@@ -657,8 +658,8 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     if (found->doubted) {
         persist_lose(&found->base);
         found->base.from = r->gap;
-        return recovery_give_up(found, &shape, "some of its records may be missing",
-                                info);
+        return recovery_give_up(found, &shape,
+                                "some of its journal records may be missing", info);
     }
     err = recovery_open(r, found, &shape, &found->object, &why);
     if (err == BG_ENOMEM) {
@@ -842,7 +843,7 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
                              CATALOG_FORCE_NUMBER, now, info);
     if (err) {
         return err == BG_EBUSY ? persist_fail(info, BG_EFORMAT,
-                                              "journal: two objects have the same name")
+                                              "journal: two filters have the same name")
                                : err;
     }
     struct entry *entry = found->object->entry;

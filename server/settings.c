@@ -521,7 +521,7 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
     if (setting && setting->change != SETTING_LIVE) {
         settings_mistake(draft, "", "%s: can be changed only %s", lower,
                          setting->change == SETTING_AT_RELOAD
-                             ? "in the configuration file, followed by SIGHUP"
+                             ? "by editing the configuration file and sending SIGHUP"
                              : "with a restart");
         return;
     }

@@ -112,7 +112,7 @@ static const char *settings_check_beyond(const struct settings *s)
 static const char *settings_check_open(const struct settings *s,
                                        const struct users *users)
 {
-    return users_are_open(users) ? "an enabled user needs no password"
+    return users_are_open(users) ? "at least one enabled user needs no password"
            : !s->http_auth && (s->http_port || s->https_port)
                ? "http-auth is no, so HTTP needs no password"
                : NULL;

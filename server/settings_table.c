@@ -124,8 +124,8 @@ static const struct setting settings_rows[] = {
         "neither loads nor saves data in dir."),
     CHOICE(appendfsync, "appendfsync", "everysec", LIVE, fsync_names,
         "When the journal is flushed to disk. always: before the reply, so no acknowledged change is lost. everysec: "
-        "once per second, so a power failure loses one second of changes. no: whenever the OS decides. If only the "
-        "service crashes, nothing is lost in any mode."),
+        "once per second, so a power failure can lose up to one second of changes. no: whenever the OS decides. If "
+        "only the service crashes, nothing is lost in any mode."),
     ROW(snapshot_interval, "snapshot-interval", SECONDS, "15m", 0, 30 * DAY, LIVE, "TIME",
         "How often changed filters are written to a snapshot (0: only when the journal reaches "
         "snapshot-journal-size, and at shutdown)."),

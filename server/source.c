@@ -536,11 +536,13 @@ static void *source_run(void *source)
 bg_err source_follow(struct source *source, const struct source_listener *listener,
                      const char *mark, bg_errinfo *info)
 {
-    if (!source_is_followed(source) || source->has_thread) {
-        return source_error(
-            info, BG_EINVAL, "follow", NULL,
-            "mode %s has no follower, or the follower is already running",
-            source->how.follow);
+    if (!source_is_followed(source)) {
+        return source_error(info, BG_EINVAL, "follow", NULL, "mode %s has no follower",
+                            source->how.follow);
+    }
+    if (source->has_thread) {
+        return source_error(info, BG_EINVAL, "follow", NULL,
+                            "the follower is already running");
     }
     source->listener = *listener;
     (void)snprintf(source->resume, sizeof source->resume, "%s", mark ? mark : "");

@@ -64,8 +64,7 @@ bg_err sqlite_history_end(struct sqlite_link *link,
     if (!err && (code != SQLITE_ROW || place->sequence != place->number)) {
         err = source_error(
             info, BG_ENOTFOUND, "changes", NULL,
-            "the last row is missing, or its number differs from the one in "
-            "sqlite_sequence");
+            "the last row of the change table is missing, or its number differs from the one in sqlite_sequence");
     }
     return err;
 }
@@ -86,8 +85,8 @@ static bg_err history_verify_row(struct sqlite_link *link,
     if (code == SQLITE_DONE) {
         err = source_error(
             info, BG_EINCOMPAT, "changes", NULL,
-            "row %lld with the expected token is missing: this is a different copy of "
-            "the database",
+            "row %lld with the expected token is missing from the change table: this is a "
+            "different copy of the database",
             (long long)place->number);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "changes", info);
@@ -160,9 +159,10 @@ bg_err sqlite_history_read(struct sqlite_link *link,
            && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         const int64_t number = sqlite3_column_int64(rows, 1);
         if (number != place->number + 1) {
-            err = source_error(info, BG_EINCOMPAT, "changes", NULL,
-                               "rows are missing: row %lld follows row %lld",
-                               (long long)number, (long long)place->number);
+            err = source_error(
+                info, BG_EINCOMPAT, "changes", NULL,
+                "rows are missing from the change table: row %lld follows row %lld",
+                (long long)number, (long long)place->number);
         } else if (!sqlite_link_key(rows, batch)) {
             err = source_no_memory(info);
         }

@@ -169,8 +169,8 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "keys", info);
     } else if (strcmp(schema_text(rows, 0), "view") == 0) {
-        err = schema_refuse(column, "list columns of the base tables", "it is a view",
-                            info);
+        err = schema_refuse(column, "list columns of its base tables instead",
+                            "it is a view", info);
     } else if (sqlite3_column_int64(rows, 1) == 0) {
         err = schema_refuse(column, "use an ordinary table, which can have triggers",
                             "it is a virtual table", info);
@@ -226,12 +226,16 @@ static bg_err schema_form(struct sqlite_link *link, const struct key_column *col
                              "store normalized keys in a column with collation BINARY",
                              found, info);
     }
-    return utf8 ? schema_refuse(column,
-                                "store the keys in a column of type INTEGER or TEXT",
-                                "its values are floating-point numbers", info)
-                : schema_refuse(column,
-                                "this type needs a UTF-8 database; use INTEGER or TEXT",
-                                type && *type ? type : "no type", info);
+    if (utf8) {
+        return schema_refuse(column,
+                             "store the keys in a column of type INTEGER or TEXT",
+                             "its values are floating-point numbers", info);
+    }
+    char found[96];
+    (void)snprintf(found, sizeof found, "%s%.60s is supported only in UTF-8 databases",
+                   type && *type ? "type " : "a column without a type",
+                   type ? type : "");
+    return schema_refuse(column, "use type INTEGER or TEXT", found, info);
 }
 
 static bg_err schema_encoding(struct sqlite_link *link, bool *utf8, bg_errinfo *info)

@@ -680,7 +680,8 @@ static void web_head_done(struct conn *conn)
         web_prepare(conn, &request);
         web_error(
             &request, 400, "bad_request",
-            "path: too many segments, or a %% that is not followed by two hex digits");
+            "path: expected at most %d segments, and two hex digits after every %%",
+            HTTP_SEGMENTS);
         web_refuse(conn, &request);
         return;
     }

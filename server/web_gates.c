@@ -197,7 +197,7 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
           "the filter has not been proven complete: every lookup queries the source",
           "watch" },
         { stats->drifting, "drifting",
-          "there are more false positives than the fill explains: some absent keys are "
+          "there are more false positives than the fill level explains: some absent keys are "
           "queried repeatedly",
           "watch" },
     };

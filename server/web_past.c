@@ -153,7 +153,8 @@ static bool history_metrics(struct web_request *request,
         }
         if (!name_of(i)) {
             web_error(request, 400, "bad_request",
-                      "metric: found \"%.64s\", expected a documented metric", name);
+                      "metric: unknown name \"%.64s\"; omit metric to get all metrics",
+                      name);
             return false;
         }
         if (*n == HISTORY_METRICS) {

@@ -142,7 +142,7 @@ function details(gate) {
     ["Writes", figure("writes", gate.writes, format.count), format.plural(gate.write_errors, "error")],
     ["Rebuilds", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
     gate.last_failure && ["Last failure", said(gate.last_failure)],
-    ["Drifting", gate.drifting ? "yes: more false positives than the fill explains" : "no"],
+    ["Drifting", gate.drifting ? "yes: more false positives than the fill level explains" : "no"],
     ["Doubtful", gate.doubtful ? "yes: a written key could not be added to the filter, so every lookup queries the source" : "no"],
   ]));
 }

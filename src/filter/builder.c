@@ -256,7 +256,7 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
     w->kind = f->kind->built(f->core.k);
     w->pieces = w->kind->pieces(f->core.units, f->core.k);
     if (!builder_take_scratch(w)) {
-        return builder_no_memory(info, "scratch memory for a piece of the filter",
+        return builder_no_memory(info, "scratch memory for one part of the filter",
                                  w->n);
     }
     bool solved = bgi_tasks_run(w->threads, (size_t)w->pieces, builder_solve_piece, w);

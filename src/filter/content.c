@@ -37,10 +37,10 @@ bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
 
 static bg_err recipe_refuse(const struct bgi_recipe *r, bg_errinfo *info)
 {
-    return bgi_err(info, BG_EFORMAT, "kind, width, k, units",
-                   "a valid combination that matches the size of the data",
-                   "%u, %u, %u, %llu", r->kind, r->width, r->k,
-                   (unsigned long long)r->units);
+    return bgi_err_state(
+        info, BG_EFORMAT, "kind, width, k, units",
+        "the filter's parameters are invalid or do not match the size of the data (kind %u, width %u, k %u, size %llu)",
+        r->kind, r->width, r->k, (unsigned long long)r->units);
 }
 
 static bg_err recipe_make_plain(const struct bgi_recipe *recipe, const bg_spec *spec,

@@ -18,6 +18,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -244,9 +245,10 @@ bg_err bg_filter_create_at(void *memory, size_t bytes, const bg_spec *spec,
                        "%p", memory);
     }
     if (bytes < all) {
-        return bgi_err(info, BG_EINVAL, "bytes",
-                       "at least what bg_filter_memory_needed returns",
-                       "%zu, which is %zu too few", bytes, all - bytes);
+        char expected[80];
+        (void)snprintf(expected, sizeof expected,
+                       "at least %zu (see bg_filter_memory_needed)", all);
+        return bgi_err(info, BG_EINVAL, "bytes", expected, "%zu", bytes);
     }
     err = bg_hasher_init(&hasher, &spec->hash, info);
     if (err) {

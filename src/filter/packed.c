@@ -31,6 +31,7 @@
 #include "filter/content.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PACKED_TAIL = 8, PACKED_VERSION = 1, PACKED_NUMBERS_MAX = UINT16_MAX };
@@ -64,7 +65,7 @@ static bg_err packed_check(const bg_filter *filter, uint64_t numbers, bg_errinfo
     if (numbers > PACKED_NUMBERS_MAX) {
         return bgi_err_state(
             info, BG_ENOTSUP, "size",
-            "the filter is too large to be packed: it has more than 65533 pieces");
+            "the filter is too large to be packed: it has more than 65533 parts");
     }
     return BG_OK;
 }
@@ -111,9 +112,10 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
                        "%p", to);
     }
     if (room < *bytes) {
-        return bgi_err(info, BG_EINVAL, "room",
-                       "at least the size of the packed filter",
-                       "%zu, which is %zu too few", room, *bytes - room);
+        char expected[80];
+        (void)snprintf(expected, sizeof expected,
+                       "at least %zu, the size of the packed filter", *bytes);
+        return bgi_err(info, BG_EINVAL, "room", expected, "%zu", room);
     }
     packed_fill(filter, numbers, to);
     return BG_OK;

@@ -43,10 +43,10 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
     uint64_t units = filter->core.units;
     uint32_t k = filter->core.k;
     if (!filter->kind->resized(&units, &k, doublings)) {
-        return bgi_err(info, BG_EINVAL, "doublings",
-                       "a number of doublings that results in a valid size",
-                       "%d for a filter of %zu bytes with k = %u", doublings,
-                       filter->bytes, k);
+        return bgi_err_state(
+            info, BG_EINVAL, "doublings",
+            "cannot resize a filter of %zu bytes with k = %u by %d doublings",
+            filter->bytes, filter->core.k, doublings);
     }
     bg_filter *made = NULL;
     err = bgi_filter_similar_k(filter, units, k, &made, info);

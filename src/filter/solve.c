@@ -371,10 +371,9 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
         /* Rounds down, so that the filter does not exceed the specified size. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
-            return bgi_err(
-                info, BG_EINVAL, "bytes",
-                "a size large enough to be folded as often as `folds` requires", "%llu",
-                (unsigned long long)spec->bytes);
+            return bgi_err(info, BG_EINVAL, "bytes",
+                           "a size large enough to be folded `folds` times", "%llu",
+                           (unsigned long long)spec->bytes);
         }
     } else if (!solve_round(spec, &g->units)) {
         return bgi_err_state(info, BG_ENOMEM, "size",

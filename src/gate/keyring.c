@@ -246,9 +246,10 @@ bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
             return BG_OK;
         }
     }
-    return bgi_err_state(info, BG_ENOTFOUND, "current secret",
-                         "none of the %u secrets in the keyring is current; append one",
-                         ring->table->count);
+    return bgi_err_state(
+        info, BG_ENOTFOUND, "current secret",
+        "none of the %u secrets in the keyring is current; append a new one",
+        ring->table->count);
 }
 
 bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BYTES],

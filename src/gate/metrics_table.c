@@ -162,8 +162,7 @@ static const struct metrics_family families[] = {
             "Calls to the backing store that the filter avoided.",
             ONE(avoided)),
     COUNTER(METRICS_GATE, "gate_wasted_calls", "", NULL,
-            "False positives: calls to the backing store for absent keys, and false positives that callers "
-            "reported.",
+            "Calls to the backing store for absent keys, plus false positives reported by callers.",
             ONE(wasted)),
     COUNTER(METRICS_GATE, "gate_shared_lookups", "", NULL,
             "Lookups answered by a concurrent lookup of the same key.",
@@ -190,7 +189,8 @@ static const struct metrics_family families[] = {
             "False negatives found by audits: keys in the backing store for which the filter answered no. Must be 0.",
             ONE(false_negatives)),
     GAUGE(METRICS_GATE, "gate_doubtful", "", NULL,
-          "1 if a key was written but could not be added; every filter answer is then maybe.",
+          "1 if a key was written but could not be added to the filter; while it is 1, the filter answers "
+          "maybe for every key.",
           ONE(doubtful)),
     COUNTER(METRICS_GATE, "gate_writes", "", NULL,
             "Keys written through the gate.",

@@ -204,11 +204,12 @@ bool registry_reserve(bg_registry *registry, uint64_t bytes)
 }
 
 static bg_err registry_limit(bg_registry *registry, bg_errinfo *info, const char *quota,
-                             uint64_t used, const char *unit)
+                             uint64_t used, const char *unit, uint64_t most)
 {
     atomic_fetch_add_explicit(&registry->limited, 1, memory_order_relaxed);
-    return bgi_err_state(info, BG_EQUOTA, quota, "%s would be exceeded: %llu %s", quota,
-                         (unsigned long long)used, unit);
+    return bgi_err_state(info, BG_EQUOTA, quota,
+                         "%s would be exceeded: %llu %s, and the limit is %llu", quota,
+                         (unsigned long long)used, unit, (unsigned long long)most);
 }
 
 /* Creates the filter of a new tenant from the template. */
@@ -221,12 +222,13 @@ static bg_err registry_fill(bg_tenant *tenant, bg_errinfo *info)
     bg_gate *gate = NULL;
     if (registry->options.max_bytes && bytes > registry->options.max_bytes) {
         return registry_limit(registry, info, "max_bytes", bytes,
-                              "bytes are needed for a new tenant");
+                              "bytes are needed for a new tenant",
+                              registry->options.max_bytes);
     }
     if (!registry_reserve(registry, bytes)) {
         return registry_limit(registry, info, "max_total_bytes",
-                              atomic_load(&registry->bytes),
-                              "bytes are already in use");
+                              atomic_load(&registry->bytes), "bytes are already in use",
+                              registry->options.max_total_bytes);
     }
     atomic_store(&tenant->bytes, bytes); /* released together with the tenant */
     bg_err err = bg_filter_create(&registry->options.spec, &filter, info);
@@ -257,7 +259,7 @@ static bg_err registry_add(bg_registry *registry, const char *name, uint64_t has
 {
     if (registry->tenants >= registry->options.max_tenants) {
         return registry_limit(registry, info, "max_tenants", registry->tenants,
-                              "tenants already exist");
+                              "tenants already exist", registry->options.max_tenants);
     }
     bg_tenant *made =
         registry_make_room(registry) ? tenant_make(registry, name, hash) : NULL;

@@ -215,9 +215,10 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
         }
     }
     if (!found || spec->rate < aged_rate_least) {
-        return bgi_err(info, BG_ENOTSUP, "window.generations",
-                       "fewer generations or a higher rate for an aged window",
-                       "%u at a rate of %g", shape->generations, spec->rate);
+        return bgi_err_state(
+            info, BG_ENOTSUP, "window.generations",
+            "an aged window with %u generations cannot reach a rate of %g; use fewer generations or a higher rate",
+            shape->generations, spec->rate);
     }
     return BG_OK;
 }

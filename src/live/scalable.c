@@ -684,10 +684,11 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
         || recipe->units == 0 || recipe->k < ladder.kind->k_min
         || recipe->k > ladder.kind->k_max || !ladder_layer(&ladder, 0, &first)
         || !bgi_geometry_bytes(&first, &bytes) || bytes > room) {
-        return bgi_err(info, BG_EFORMAT, "recipe",
-                       "valid parameters for a scalable filter",
-                       "rate %g, growth %u, k %u, size %llu", recipe->rate,
-                       recipe->width, recipe->k, (unsigned long long)recipe->units);
+        return bgi_err_state(
+            info, BG_EFORMAT, "recipe",
+            "the parameters of the scalable filter are invalid or do not match the size of "
+            "the data (rate %g, growth %u, k %u, size %llu)",
+            recipe->rate, recipe->width, recipe->k, (unsigned long long)recipe->units);
     }
     bg_err err = scalable_handle(&ladder, &spec, hasher, &s, info);
     if (!err) {

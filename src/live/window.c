@@ -371,9 +371,9 @@ static bg_err window_solve(const bg_spec *spec, double growth,
                        (unsigned long long)spec->items, growth);
     }
     if (sized.items == 0) {
-        return bgi_err(info, BG_EINVAL, "items",
-                       "the number of distinct keys in the window, or a window.count",
-                       "0");
+        return bgi_err(
+            info, BG_EINVAL, "items",
+            "the number of distinct keys in the window (or set window.count)", "0");
     }
     memset(shape, 0, sizeof *shape);
     shape->body = o.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
@@ -704,9 +704,11 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     if (!err
         && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
             || shape.bytes > room || recipe->elapsed >= WINDOW_END)) {
-        err = bgi_err(info, BG_EFORMAT, "recipe", "valid parameters for a window",
-                      "%u generations, k %u, size %llu", recipe->generations, recipe->k,
-                      (unsigned long long)recipe->units);
+        err = bgi_err_state(
+            info, BG_EFORMAT, "recipe",
+            "the parameters of the window are invalid or do not match the size of the data "
+            "(%u generations, k %u, size %llu)",
+            recipe->generations, recipe->k, (unsigned long long)recipe->units);
     }
     if (err) {
         return err;

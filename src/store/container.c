@@ -204,8 +204,8 @@ static bg_err container_check_header(const unsigned char *bytes,
     if (h->metadata_bytes >= BG_METADATA_MAX
         || memchr(h->metadata, 0, (size_t)h->metadata_bytes)) {
         return container_refuse(info, BG_EFORMAT, 192, "metadata",
-                                "text of at most 3071 bytes", "%llu bytes",
-                                (unsigned long long)h->metadata_bytes);
+                                "text of at most 3071 bytes without NUL bytes",
+                                "%llu bytes", (unsigned long long)h->metadata_bytes);
     }
     if (strcmp(bg_hash_name((bg_hash_profile)h->profile), "unknown") == 0) {
         return container_refuse(info, BG_EFORMAT, 128, "profile", "a bg_hash_profile",

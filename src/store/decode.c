@@ -318,10 +318,10 @@ static bg_err decode_hasher(const struct container_header *h,
 static bg_err decode_refuse_content(const struct container_front *front,
                                     bg_errinfo *info)
 {
-    return container_refuse(info, BG_EFORMAT, CONTAINER_HEADER, "content",
-                            "content that matches the parameters in the header",
-                            "invalid content for kind %llu",
-                            (unsigned long long)front->header.kind);
+    return container_state(
+        info, BG_EFORMAT, CONTAINER_HEADER, "content",
+        "the content does not match the parameters in the header (kind %llu)",
+        (unsigned long long)front->header.kind);
 }
 
 /* Returns whether a filter of the header's kind can have the header's number of shards. */

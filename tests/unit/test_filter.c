@@ -155,7 +155,7 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
                  BG_EINVAL);
         CHECK(filter == NULL);
         CHECK_STR(why.what, "bytes");
-        CHECK(strstr(why.found, "too few") != NULL);
+        CHECK(strstr(why.expected, "at least ") != NULL);
     }
     bg_filter *filter = (bg_filter *)(void *)&spec;
     CHECK_EQ(bg_filter_create_at(NULL, bytes, &spec, &filter, &why), BG_EINVAL);

@@ -166,8 +166,9 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
     }
     const uint64_t length = input.n - input.at;
     if (items > length * 8 / (BIP158_P + 1)) {
-        return foreign_refuse(info, 0, "N", "at most one item per 20 bits of code",
-                              "%llu", (unsigned long long)items);
+        return foreign_refuse(info, 0, "N",
+                              "at most one item per 20 bits of encoded data", "%llu",
+                              (unsigned long long)items);
     }
     const uint64_t notes = (items + BIP158_STEP - 1) / BIP158_STEP * BIP158_NOTE;
     err = foreign_make(&foreign_bip158, options, 1, notes + length,

@@ -103,8 +103,10 @@ uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
 
 bg_err foreign_too_large(double bits, bg_errinfo *info)
 {
-    return bgi_err(info, BG_EINVAL, "items, rate",
-                   "a filter size that the format can represent", "%.4g bits", bits);
+    return bgi_err_state(
+        info, BG_EINVAL, "items, rate",
+        "the filter would need %.4g bits, more than the format supports; use fewer items or a higher rate",
+        bits);
 }
 
 uint64_t foreign_words(uint64_t bits)
@@ -122,8 +124,10 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
     }
     const double k = floor((double)bits / (double)items * log(2) + 0.5);
     if (k > k_most) {
-        return bgi_err(info, BG_EINVAL, "rate",
-                       "a higher rate, which needs fewer bits per key", "%g", rate);
+        return bgi_err_state(
+            info, BG_EINVAL, "rate",
+            "a rate of %g needs more than %u hashes per key, the maximum of the format; use a higher rate",
+            rate, k_most);
     }
     /* If the computed size is 0 bits, Guava and Spark refuse to create the filter. This function
      * returns the minimum size instead. */

@@ -126,8 +126,8 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     if (block->size < LEVEL_TAIL || foreign_le32(block->bytes + room) > room
         || (room - foreign_le32(block->bytes + room)) % 4) {
         return foreign_refuse(info, at, "filter block",
-                              "filters and a valid list of their offsets", "%llu bytes",
-                              (unsigned long long)block->size);
+                              "filters, followed by a valid list of their offsets",
+                              "%llu bytes", (unsigned long long)block->size);
     }
     filters->offsets = foreign_le32(block->bytes + room);
     filters->count = (room - filters->offsets) / 4;

@@ -219,8 +219,8 @@ static bg_err parquet_file(struct foreign_input input,
     parquet_footer(&in, &search);
     if (in.bad || in.input.at != end) {
         return foreign_refuse(info, in.input.at, "footer",
-                              "a valid FileMetaData structure", "%llu other bytes",
-                              (unsigned long long)length);
+                              "a valid FileMetaData structure",
+                              "%llu bytes of invalid data", (unsigned long long)length);
     }
     if (search.filters == 0) {
         return foreign_refuse(info, end - length, "filters", "at least 1 in the file",

@@ -104,9 +104,10 @@ static bg_err cuckoo_count_slots(struct cuckoo_head *head, bg_errinfo *info)
         uint64_t slots;
         if (!cuckoo_slots(head->buckets, head->expansion, head->bucket_size, i, &slots)
             || !bgi_add_u64(head->slots, slots, &head->slots)) {
-            return foreign_refuse(info, head->at + 8, "buckets",
-                                  "fewer than 2^32 slots per layer", "%llu",
-                                  (unsigned long long)head->buckets);
+            return foreign_refuse(
+                info, head->at + 8, "buckets",
+                "a number of buckets that results in fewer than 2^32 slots per layer",
+                "%llu", (unsigned long long)head->buckets);
         }
     }
     return BG_OK;
@@ -120,7 +121,8 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     if (chunk->iterator != 1
         || (chunk->length != CUCKOO_HEADER
             && chunk->length != CUCKOO_HEADER + CUCKOO_ADDRESS)) {
-        return foreign_chunk_bad(chunk, "a header of 38 bytes, with iterator 1", info);
+        return foreign_chunk_bad(chunk, "a header of 38 or 46 bytes, with iterator 1",
+                                 info);
     }
     *head = (struct cuckoo_head){ .items = foreign_le64(p),
                                   .buckets = foreign_le64(p + 8),
@@ -151,7 +153,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || (head->filters > 1 && head->expansion == 0)) {
         return foreign_refuse(info, at + 24, "filters",
-                              "1 if the expansion is 0, otherwise at least 1", "%llu",
+                              "1 if the expansion is 0, otherwise 1 to 65536", "%llu",
                               (unsigned long long)head->filters);
     }
     return cuckoo_count_slots(head, info);

@@ -149,7 +149,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
 {
     const unsigned char *meta = p + size - ROCKS_META;
     if (size <= ROCKS_META) {
-        return foreign_refuse(info, at, "filter", "64-byte lines followed by 5 bytes",
+        return foreign_refuse(info, at, "filter", "a multiple of 64 bytes, plus 5",
                               "%llu bytes", (unsigned long long)size);
     }
     at += size - ROCKS_META;
@@ -160,13 +160,13 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                                                                 : "an unknown kind");
     }
     if ((size - ROCKS_META) % ROCKS_LINE) {
-        return foreign_refuse(info, at, "filter", "64-byte lines followed by 5 bytes",
+        return foreign_refuse(info, at, "filter", "a multiple of 64 bytes, plus 5",
                               "%llu bytes", (unsigned long long)size);
     }
     if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MAX || meta[3] || meta[4]) {
         return foreign_refuse(info, at + 1, "shape of the filter",
-                              "00, k of 1 to 30, 00 00", "%02x %02x %02x %02x", meta[1],
-                              meta[2], meta[3], meta[4]);
+                              "00, a k of 01 to 1e, 00 00", "%02x %02x %02x %02x",
+                              meta[1], meta[2], meta[3], meta[4]);
     }
     return BG_OK;
 }

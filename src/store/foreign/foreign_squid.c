@@ -88,17 +88,19 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
                              required);
     }
     if (capacity == 0 || capacity > INT32_MAX || header[20] == 0) {
-        return foreign_refuse(info, 4, "capacity, bits per entry", "at least 1",
-                              "%d, %u", (int)capacity, header[20]);
+        return foreign_refuse(info, 4, "capacity, bits per entry",
+                              "at least 1 for each", "%d, %u", (int)capacity,
+                              header[20]);
     }
     if (foreign_be32(header + 8) > INT32_MAX) {
         return foreign_refuse(info, 8, "count", "at least 0", "%d",
                               (int)foreign_be32(header + 8));
     }
     if (bytes > INT32_MAX || bytes != ((uint64_t)capacity * header[20] + 7) / 8) {
-        return foreign_refuse(info, 16, "bytes",
-                              "capacity times bits per entry, divided by 8", "%d",
-                              (int)bytes);
+        return foreign_refuse(
+            info, 16, "bytes",
+            "capacity times bits per entry, divided by 8 and rounded up", "%d",
+            (int)bytes);
     }
     if (header[21] != SQUID_K) {
         return foreign_refuse(info, 21, "hashes", "4", "%u", header[21]);

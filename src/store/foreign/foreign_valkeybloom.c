@@ -133,10 +133,10 @@ static bg_err valkey_head(struct foreign_input *input,
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || head->filters > (input->n - input->at) / VALKEY_FRAME) {
-        return foreign_refuse(info, 22, "filters",
-                              "at least 1, and at most the number that fits into the "
-                              "input",
-                              "%llu", (unsigned long long)head->filters);
+        return foreign_refuse(
+            info, 22, "filters",
+            "1 to 65536, and at most the number that fits into the input", "%llu",
+            (unsigned long long)head->filters);
     }
     return BG_OK;
 }

@@ -77,7 +77,8 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
     size_t room;
     if (!snappy_size(packed, n, &size)) {
         return foreign_refuse(info, at, what, "a block in Snappy format",
-                              "%llu other bytes", (unsigned long long)n);
+                              "%llu bytes in a different format",
+                              (unsigned long long)n);
     }
     if (options->max_bytes && size > options->max_bytes) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
@@ -92,7 +93,8 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
     if (!snappy_unpack(packed, n, block->memory.base, size)) {
         table_release(block);
         return foreign_refuse(info, at, what, "a block in Snappy format",
-                              "%llu other bytes", (unsigned long long)n);
+                              "%llu bytes in a different format",
+                              (unsigned long long)n);
     }
     block->bytes = block->memory.base;
     block->size = size;

@@ -439,7 +439,7 @@ TEST(journal_read__a_missing_segment_is_damage)
     CHECK_EQ(heard.n, 5);
     CHECK_STR(why.what, "first frame of the segment");
     CHECK(strstr(why.message, "segment 3"));
-    CHECK(strstr(why.message, "found frame 11, expected frame 6"));
+    CHECK(strstr(why.message, "found frame 11 instead of frame 6"));
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.n, 10);
     CHECK_EQ(heard.gaps, 1);
@@ -556,7 +556,7 @@ TEST(journal_read__frames_out_of_order_are_damage)
     s->n -= end_of(4) - end_of(3);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
     CHECK_STR(why.what, "frame number");
-    CHECK(strstr(why.message, "found frame 5, expected the complete frame 4"));
+    CHECK(strstr(why.message, "expected frame 4, but found frame 5"));
     CHECK_EQ(heard.n, 3);
     /* Frame 9 is present twice. The second copy is dropped, because it is out of order and no frame
      * follows it. */

@@ -730,7 +730,7 @@ TEST(check__loopback)
     "bind: '" address "' is reachable from other machines, but " why                      \
     "; set requirepass or define users with passwords, bind only to loopback addresses, " \
     "or set protected to no\n"
-#define NOPASS "an enabled user needs no password"
+#define NOPASS "at least one enabled user needs no password"
 
 TEST(check__nobody_from_outside_without_a_password)
 {
@@ -929,10 +929,10 @@ TEST(config__set)
     CHECK_STR(set("port 1"), "port: can be changed only with a restart");
     CHECK_STR(
         set("requirepass x"),
-        "requirepass: can be changed only in the configuration file, followed by SIGHUP");
+        "requirepass: can be changed only by editing the configuration file and sending SIGHUP");
     CHECK_STR(
         set("user x"),
-        "user: can be changed only in the configuration file, followed by SIGHUP");
+        "user: can be changed only by editing the configuration file and sending SIGHUP");
     CHECK_STR(set("timout 1"), "unknown option 'timout'; did you mean timeout?");
     CHECK_STR(set("proto-max-bulk-len 1Gi"),
               "client-query-buffer-limit: found 134217728, expected at "
