@@ -159,9 +159,11 @@ static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix
     code = code ? code : dump_expect_listed(w, shard);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
     if (!code && !line) {
-        code = say_failed(CLI_DATA,
-                          "%s: shard %u: the dump does not start with a header line",
-                          w->name, shard);
+        code =
+            say_failed(CLI_DATA,
+                       "%s: shard %u: the dump is damaged: its first line is missing; "
+                       "run the command again",
+                       w->name, shard);
     }
     if (!code) {
         const size_t skip = (size_t)(line + 1 - d.bytes);

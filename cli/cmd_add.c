@@ -36,7 +36,8 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
     return !err
            || flow_fail(flow, say_failed(CLI_FULL,
                                          "%s: the filter is full after %" PRIuFAST64
-                                         " more keys; the file is unchanged",
+                                         " more keys, and the file is unchanged; "
+                                         "build a larger filter",
                                          c->file.path, atomic_load(&c->keys)));
 }
 

@@ -85,7 +85,7 @@ struct build {
     bg_filter *filter;   /* receives the keys */
     bg_loader *loader;   /* adds the keys to the filter, or NULL */
     bg_builder *builder; /* collects the hashes of the keys, or NULL */
-    bool piles;          /* whether `pile` collects hashes, with duplicates */
+    bool piles;          /* whether hashes are collected in `pile`, with duplicates */
     struct hash_pile pile;
     bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file for checkpoints, or NULL */
@@ -440,9 +440,9 @@ enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
 static const char build_mark[] = "build: "; /* position and command */
 static const char build_input_mark[] =
-    "build-input: "; /* identity of the files read; absent in version 0.1 */
+    "build-input: "; /* identity of the files read; not written by version 0.1 */
 static const char build_made_mark[] =
-    "build-options: "; /* filter options; absent in version 0.1 */
+    "build-options: "; /* filter options; not written by version 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -520,8 +520,8 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     if (numbers[4] != build_fingerprint(b)) {
         return say_failed(
             CLI_DATA,
-            "%s: the checkpoint was written by a different command; use the same files "
-            "in the same order, and the same record, field and --shard options",
+            "%s: the checkpoint was written with different arguments; use the same "
+            "files in the same order, and the same record, field and --shard options",
             path);
     }
     *at = (size_t)numbers[0];
@@ -690,7 +690,10 @@ static int build_read_shard(const char *text, struct input_part *part)
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
     if (*end || part->i < 1 || part->i > part->n || part->n > PARTS_MAX) {
-        return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
+        return say_usage(
+            "--shard: found '%s', expected I/N such as 1/8, with I at most N, "
+            "and N at most %d",
+            text, PARTS_MAX);
     }
     part->i--;
     return CLI_OK;

@@ -30,7 +30,7 @@ static const struct option cluster_table[] = {
     { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "reply timeout (default: 5s)",
       NULL },
     { "patience", 0, OPTION_SECONDS, AT(patience), "T",
-      "time to retry after the last reply (default: 30s)", NULL },
+      "how long to retry after the last reply (default: 30s)", NULL },
     { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys per command (default: 500)",
       NULL },
     { "user", 0, OPTION_TEXT, AT(user), "NAME",
@@ -198,8 +198,8 @@ const struct command command_cluster = {
     .usage = "[options] ACTION NAME [...]",
     .about =
         "A filter NAME with S shards consists of S filters named {tag}NAME/0ofS, "
-        "{tag}NAME/1ofS and so on, distributed over the nodes of a cluster with the "
-        "bloomgate module. Each key belongs to one shard. A single Redis or "
+        "{tag}NAME/1ofS and so on, distributed over the nodes of a cluster that runs "
+        "the bloomgate module. Each key belongs to one shard. A single Redis or "
         "bloomgated server also works. Use the same --shards every time. bloomgate "
         "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
         "provide the nodes.\n\ncreate NAME creates the shards, each large enough for "

@@ -26,8 +26,8 @@ struct diff_options {
 
 #define AT(field) offsetof(struct diff_options, field)
 static const struct option diff_table[] = {
-    { "patch", 0, OPTION_TEXT, AT(patch), "FILE", "write a patch from A to B to FILE",
-      NULL },
+    { "patch", 0, OPTION_TEXT, AT(patch), "FILE",
+      "write a patch that turns A into B to FILE", NULL },
     { "apply", 0, OPTION_TEXT, AT(apply), "FILE",
       "apply the patch FILE to A and write OUT", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },

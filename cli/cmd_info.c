@@ -26,8 +26,8 @@ static const struct option info_table[] = {
       "print a JSON object per file (bloomgate.info.1)", NULL },
     { "bits", 0, OPTION_FLAG, AT(bits), NULL, "draw the distribution of set bits",
       NULL },
-    { "svg", 0, OPTION_TEXT, AT(svg), "FILE", "write the drawing of one filter to FILE",
-      NULL },
+    { "svg", 0, OPTION_TEXT, AT(svg), "FILE",
+      "write the drawing to FILE as SVG (one filter only)", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
@@ -148,8 +148,8 @@ const struct command command_info = {
         "design limits. For files written by other software, info prints the "
         "properties that the format records.\n\nFor a filter with a secret, only the "
         "header is printed, unless --keyring is set.\n\n--bits draws the filter as "
-        "up to 64 by 16 cells, shaded by the share of bits set. In a filter that "
-        "fills evenly, all cells look alike.",
+        "a grid of up to 64 by 16 cells, shaded by the share of bits set. In a "
+        "filter that fills evenly, all cells look alike.",
     .size = sizeof(struct info_options),
     .uses = { { &info_group, 0 },
               { &open_options_group, offsetof(struct info_options, open) } },

@@ -94,7 +94,7 @@ const struct command command_join = {
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },
     .examples = { { "bloomgate join seen.shard 8 seen.bg",
-                    "join seen.shard.0 to seen.shard.7" },
+                    "join seen.shard.0 through seen.shard.7" },
                   { "bloomgate join -f seen.shard 8 seen.bg",
                     "overwrite an existing file" } },
     .run = join_command,

@@ -246,7 +246,9 @@ static void filter_warn(const struct filter_file *file)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     if (!bg_filter_get_info(file->filter, &info) && info.degraded) {
-        say_warning("%s: has damaged blocks, which answer \"maybe\"", file->path);
+        say_warning(
+            "%s: some blocks are damaged; lookups in them always return \"maybe\"",
+            file->path);
     }
 }
 

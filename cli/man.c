@@ -168,7 +168,7 @@ static const struct man_entry man_numbers[] = {
 
 static const struct man_entry man_recipes[] = {
     { "--null, --length-prefixed, --csv",
-      "Records end with NUL, start with a 4-byte little-endian length, or are lines of "
+      "Records end with NUL, start with a 4-byte little-endian length, or are rows of "
       "CSV, in which quoted fields may contain newlines." },
     { "--field N, --delimiter C",
       "Use the Nth field of the record as the key. The key is empty if the record has "
@@ -181,7 +181,8 @@ static const struct man_entry man_recipes[] = {
     { "--as hex",
       "Parse the text as hexadecimal digits, two for each byte of the key." },
     { "--as utf16",
-      "Convert the text from UTF-8. The key is the text in UTF-16, little-endian." },
+      "Convert the text from UTF-8 to UTF-16. The key is the converted text, "
+      "little-endian." },
 };
 
 static const struct man_entry man_environment[] = {
@@ -195,9 +196,9 @@ static const struct man_entry man_environment[] = {
       "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
       "this machine). Set it to plan filters for another machine." },
     { "BLOOMGATE_LOCK_WAIT",
-      "How long a command waits while another command is changing the same file, "
-      "such as 5m (default: 60s). After that time, the command fails with exit code "
-      "4. With 0, the command fails immediately." },
+      "How long a command waits for another command that is changing the same file, "
+      "for example, 5m (default: 60s). After that time, the command fails with exit "
+      "code 4. With 0, the command fails immediately." },
 };
 
 static void man_formats(void)
@@ -212,8 +213,8 @@ static void man_formats(void)
     roff_paragraphs(
         stdout,
         "bloomgate also reads filters written by other software. Most of these files "
-        "do not identify their format, so bloomgate tries each reader. If several "
-        "readers accept a file, set --format. The possible formats are auto, "
+        "do not identify their format, so bloomgate tries all known formats. If "
+        "several formats match a file, set --format. The possible formats are auto, "
         "bloomgate, and");
     for (size_t i = 0; i < n; i++) {
         printf("\\fB");

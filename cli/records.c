@@ -33,7 +33,7 @@ static const struct option key_options_table[] = {
     { "length-prefixed", 0, OPTION_FLAG, AT(prefixed), NULL,
       "records start with a 4-byte length", NULL },
     { "csv", 0, OPTION_FLAG, AT(csv), NULL,
-      "records are lines of CSV, with optional quotes", NULL },
+      "records are rows of CSV, with optional quotes", NULL },
     { "field", 0, OPTION_ORDINAL, AT(field), "N",
       "use the Nth field of each record as the key", NULL },
     { "delimiter", 0, OPTION_TEXT, AT(delimiter), "C",
@@ -79,7 +79,7 @@ int keys_format(const struct key_options *o, struct key_format *format)
         return say_usage("--null, --length-prefixed and --csv are mutually exclusive");
     }
     if (o->prefixed && (o->crlf || o->field)) {
-        return say_usage("--length-prefixed records have neither lines nor fields");
+        return say_usage("--length-prefixed cannot be combined with --crlf or --field");
     }
     format->records = o->prefixed ? KEY_RECORDS_PREFIXED
                       : o->csv    ? KEY_RECORDS_CSV
@@ -295,7 +295,8 @@ static uint64_t keys_mask(const char *bytes, char separator)
 
 /* Stores the end offsets of the records whose separators are set in `mask`. Lines are usually at
  * least 20 bytes long, so 64 bytes rarely contain more than four separators. The first four ends
- * are stored without branching, because a branch would be mispredicted for every other mask. Surplus ends are overwritten by the next mask's ends. */
+ * are stored without branching, because a branch would be mispredicted for every other mask. If
+ * there are fewer, the next mask's ends overwrite the surplus. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
     const uint64_t top = UINT64_C(1) << 63; /* __builtin_ctzll(0) is undefined */

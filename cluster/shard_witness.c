@@ -174,7 +174,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
             "user");
     }
     if (item.type != '*') {
-        return witness_doubt(why, "the reply for its witness is not a list of fields");
+        return witness_doubt(why, "HGETALL: the reply is not a list of fields");
     }
     if (item.number <= 0) {
         if (known) {

@@ -105,7 +105,7 @@ static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
         witness_free(&e->filter->witnesses[e->shard]);
         e->filter->doubted[e->shard] = true;
         (void)snprintf(e->why, WITNESS_WHY,
-                       "shard %u: %.*s failed for its witness: %.*s", e->shard,
+                       "shard %u: cannot update its witness: %.*s: %.*s", e->shard,
                        (int)e->words[0].len, (const char *)e->words[0].data,
                        (int)(item.text.len < 100 ? item.text.len : 100),
                        item.text.len ? (const char *)item.text.data : "");
@@ -530,7 +530,8 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
         witness_free(witness);
         job->filter->doubted[shard] = true;
         static const char changed[] =
-            "the server process that replied is not listed in the witness";
+            "the shard may have lost keys: its witness does not list the "
+            "server process that replied";
         job_failed(job, ask,
                    *job->why ? (bg_bytes){ job->why, strlen(job->why) }
                              : (bg_bytes){ changed, sizeof changed - 1 });
@@ -555,7 +556,8 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     struct reply_item item = reply_next(reply, &at);
     part->by = *ask->by;
     if (item.type != '*') {
-        job_failed(job, ask, item.type == '-' ? item.text : job_error("not a list"));
+        job_failed(job, ask,
+                   item.type == '-' ? item.text : job_error("the reply is not a list"));
         return;
     }
     const size_t n = (size_t)item.number;
@@ -576,7 +578,8 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, job_error("unexpected list length"));
+        job_failed(job, ask,
+                   job_error("the reply has an unexpected number of elements"));
     }
 }
 

@@ -617,8 +617,8 @@ const struct command bf_commands[] = {
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
       1, 1, 1, dump_bf_load, NULL, "key iterator data",
-      "Loads a chunk of a dump, including RedisBloom dumps; the last chunk creates "
-      "the filter",
+      "Loads a chunk of a dump (RedisBloom dumps are also accepted); the last chunk "
+      "creates the filter",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BF.LOAD", 3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM, 1,
       1, 1, import_bf_load, NULL, "key data",

@@ -144,19 +144,21 @@ static const struct bgc_option {
         word, type, offsetof(struct bgc_wish, shape.field), expected                   \
     }
     OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
-    OPTION("CAPACITY", OPTION_U64, items, "a number of items"),
+    OPTION("CAPACITY", OPTION_U64, items, "a number of items from 1 to 2^56"),
     OPTION("ERROR", OPTION_REAL, rate, "a rate above 0 and below 1"),
-    OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item"),
-    OPTION("BYTES", OPTION_U64, bytes, "a number of bytes"),
-    OPTION("K", OPTION_U32, k, "a number of bits per item"),
-    OPTION("FOLDS", OPTION_U32, folds, "the number of times the filter can be halved"),
-    OPTION("WIDTH", OPTION_U32, width, "a number"),
-    OPTION("SHARDS", OPTION_U32, shards, "a number of shards"),
+    OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item above 0"),
+    OPTION("BYTES", OPTION_U64, bytes, "a number of bytes, at least 1"),
+    OPTION("K", OPTION_U32, k, "a whole number of at least 1"),
+    OPTION("FOLDS", OPTION_U32, folds,
+           "the number of times that the filter can be halved, 1 to 20"),
+    OPTION("WIDTH", OPTION_U32, width, "a whole number of at least 1"),
+    OPTION("SHARDS", OPTION_U32, shards, "a number of shards from 1 to 65536"),
     OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),
-    OPTION("SEED", OPTION_U64, seed, "a number"),
-    OPTION("WINDOW", OPTION_U64, window_length, "a number of milliseconds"),
-    OPTION("COUNT", OPTION_U64, window_count, "a number of items"),
-    OPTION("GENERATIONS", OPTION_U32, window_generations, "a number of generations"),
+    OPTION("SEED", OPTION_U64, seed, "a whole number from 0 to 2^64 - 1"),
+    OPTION("WINDOW", OPTION_U64, window_length, "a number of milliseconds, at least 1"),
+    OPTION("COUNT", OPTION_U64, window_count, "a number of items, at least 1"),
+    OPTION("GENERATIONS", OPTION_U32, window_generations,
+           "a number of generations from 2 to 64"),
 #undef OPTION
 };
 
@@ -258,7 +260,7 @@ static const char *bgc_complete(struct bgc_wish *wish,
     const uint32_t traits = bg_kind_traits((bg_kind)shape->kind);
     if (traits & BG_TRAIT_STATIC) {
         return "ERR a static filter must be built from all keys at once: build a "
-               "file, then load it with BG.RELOAD";
+               "filter file, then load it with BG.RELOAD";
     }
     const bool sized = shape->bits_per_key > 0 || shape->bytes;
     if (!shape->items && !sized && shape->kind == BG_KIND_AUTO && !shape->flags) {

@@ -620,7 +620,8 @@ const struct command cf_commands[] = {
     { "CF.INFO", 2, CF_READ, CF_AT_KEY, cf_info, NULL, "key",
       "Returns information about a cuckoo filter", "O(1)", "0.1.0" },
     { "CF.DEBUG", 2, CF_READ, CF_AT_KEY, cf_debug, NULL, "key",
-      "Returns information about a cuckoo filter on one line", "O(1)", "0.1.0" },
+      "Returns debugging information about a cuckoo filter in a single line", "O(1)",
+      "0.1.0" },
     { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CF_AT_KEY, dump_cf_scan, NULL,
       "key iterator",
       "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass the "

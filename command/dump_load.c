@@ -341,8 +341,11 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
 {
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
-        return object_error(info, BG_EFORMAT, "the dump has an unknown format: %u",
-                            shape->foreign);
+        return object_error(
+            info, BG_EFORMAT,
+            "the dump has format %u, which is unknown, or is not valid for "
+            "this type of filter",
+            shape->foreign);
     }
     bg_err err = load_read_foreign(
         (bg_foreign_format)shape->foreign, from.gather->bytes + from.at,
@@ -595,8 +598,9 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     const uint8_t *p = data.data;
     const uint64_t most = load_most(settings);
     if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER_OLD) {
-        return object_error(info, BG_EFORMAT, "the header has %zu bytes, expected 38",
-                            data.len);
+        return object_error(info, BG_EFORMAT,
+                            "the header has %zu bytes, expected %d or %d", data.len,
+                            CUCKOO_HEADER, CUCKOO_HEADER_OLD);
     }
     const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);
     const uint32_t slots = p[32] | (uint32_t)p[33] << 8;
@@ -604,12 +608,20 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
                            .header = data.len,
                            .expansion = p[36] | (uint32_t)p[37] << 8 };
     load->size = LOAD_RECORD + data.len;
-    if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS
-        || (load->expansion == 0 && filters > 1)) {
+    if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS) {
         return object_error(
             info, BG_EFORMAT,
-            "the header is invalid: %llu filters with %llu buckets of %u slots each",
-            (unsigned long long)filters, (unsigned long long)buckets, slots);
+            "the header is invalid: %llu filters (expected 1 to %d), each with "
+            "%llu buckets of %u slots (expected at least 1 of each)",
+            (unsigned long long)filters, CUCKOO_FILTERS, (unsigned long long)buckets,
+            slots);
+    }
+    if (load->expansion == 0 && filters > 1) {
+        return object_error(
+            info, BG_EFORMAT,
+            "the header is invalid: %llu filters, but an expansion of 0 "
+            "allows only one",
+            (unsigned long long)filters);
     }
     uint64_t bytes = buckets > UINT32_MAX ? UINT64_MAX : buckets * slots;
     load->first = bytes;

@@ -216,10 +216,12 @@ static bg_err import_string(struct import_file *file, size_t before, size_t *at,
     return to ? BG_OK : BG_ENOMEM;
 }
 
-static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
+static bg_err import_beyond(const char *what, uint64_t value, uint64_t least,
+                            uint64_t most, bg_errinfo *info)
 {
-    return object_error(info, BG_EFORMAT, "%s: %llu is out of range", what,
-                        (unsigned long long)value);
+    return object_error(info, BG_EFORMAT, "%s: found %llu, expected %llu to %llu", what,
+                        (unsigned long long)value, (unsigned long long)least,
+                        (unsigned long long)most);
 }
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
@@ -242,8 +244,9 @@ static bg_err import_redis_link(struct import_file *file, uint64_t number,
         return import_short(info);
     }
     if (hashes > UINT32_MAX || n2 > UINT8_MAX) {
-        return import_beyond(n2 > UINT8_MAX ? "n2 of a layer" : "hashes of a layer",
-                             n2 > UINT8_MAX ? n2 : hashes, info);
+        return n2 > UINT8_MAX ? import_beyond("n2 of a layer", n2, 0, UINT8_MAX, info)
+                              : import_beyond("number of hashes in a layer", hashes, 0,
+                                              UINT32_MAX, info);
     }
     *done += n;
     dump_put64(file->bytes + at, 1 + *done);
@@ -271,9 +274,11 @@ static bg_err import_redis(struct import_file *file, bg_errinfo *info)
     }
     if (links == 0 || links > IMPORT_PARTS || options > UINT32_MAX
         || growth > UINT32_MAX) {
-        return options > UINT32_MAX  ? import_beyond("options", options, info)
-               : growth > UINT32_MAX ? import_beyond("growth", growth, info)
-                                     : import_beyond("links", links, info);
+        return options > UINT32_MAX
+                   ? import_beyond("options", options, 0, UINT32_MAX, info)
+               : growth > UINT32_MAX
+                   ? import_beyond("growth", growth, 0, UINT32_MAX, info)
+                   : import_beyond("number of layers", links, 1, IMPORT_PARTS, info);
     }
     uint8_t *p =
         import_room(file, IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * links, info);
@@ -337,9 +342,12 @@ static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
         const char *name;
         size_t place;
         uint64_t most;
-    } fields[7] = { { "filters", 24, IMPORT_PARTS },   { "buckets", 8, UINT32_MAX },
-                    { "items", 0, UINT64_MAX },        { "deleted", 16, UINT64_MAX },
-                    { "bucket size", 32, UINT16_MAX }, { "iterations", 34, UINT16_MAX },
+    } fields[7] = { { "number of filters", 24, IMPORT_PARTS },
+                    { "number of buckets", 8, UINT32_MAX },
+                    { "items", 0, UINT64_MAX },
+                    { "deleted", 16, UINT64_MAX },
+                    { "bucket size", 32, UINT16_MAX },
+                    { "iterations", 34, UINT16_MAX },
                     { "expansion", 36, UINT16_MAX } };
     uint8_t *p = import_room(file, IMPORT_RECORD + CUCKOO_HEADER, info);
     if (!p) {
@@ -350,7 +358,7 @@ static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
     for (size_t i = 0; i < 7; i++) {
         number[i] = import_number(file);
         if (number[i] > fields[i].most) {
-            return import_beyond(fields[i].name, number[i], info);
+            return import_beyond(fields[i].name, number[i], 0, fields[i].most, info);
         }
         uint8_t *to = p + IMPORT_RECORD + fields[i].place;
         if (fields[i].most == UINT16_MAX) {
@@ -369,7 +377,8 @@ static bg_err import_cuckoo(struct import_file *file, bg_errinfo *info)
     uint64_t buckets = number[1];
     for (uint64_t i = 0; !err && i < number[0]; i++) {
         err = buckets > UINT32_MAX
-                  ? import_beyond("buckets of a filter", buckets, info)
+                  ? import_beyond("number of buckets in a filter", buckets, 0,
+                                  UINT32_MAX, info)
                   : import_cuckoo_filter(file, buckets, number[4], &done, info);
         buckets *= number[6];
     }
@@ -406,9 +415,11 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     }
     if (filters == 0 || filters > IMPORT_PARTS || expansion > UINT32_MAX
         || random > 1) {
-        return expansion > UINT32_MAX ? import_beyond("expansion", expansion, info)
-               : random > 1           ? import_beyond("random seed", random, info)
-                                      : import_beyond("filters", filters, info);
+        return expansion > UINT32_MAX
+                   ? import_beyond("expansion", expansion, 0, UINT32_MAX, info)
+               : random > 1
+                   ? import_beyond("random-seed flag", random, 0, 1, info)
+                   : import_beyond("number of filters", filters, 1, IMPORT_PARTS, info);
     }
     uint8_t *p = import_room(file, VALKEY_HEADER, info);
     if (!p) {
@@ -434,9 +445,9 @@ static const struct import_kind {
     const char *expected;
     bg_err (*take)(struct import_file *file, bg_errinfo *info);
 } import_kinds[] = {
-    { BG_FOREIGN_REDISBLOOM, REDIS_VERSION, "4, of RedisBloom 2.2 and later",
+    { BG_FOREIGN_REDISBLOOM, REDIS_VERSION, "4 (RedisBloom 2.2 and later)",
       import_redis },
-    { BG_FOREIGN_REDISCUCKOO, REDIS_VERSION, "4, of RedisBloom 2.2 and later",
+    { BG_FOREIGN_REDISCUCKOO, REDIS_VERSION, "4 (RedisBloom 2.2 and later)",
       import_cuckoo },
     { BG_FOREIGN_VALKEYBLOOM, VALKEY_VERSION, "1", import_valkey },
 };

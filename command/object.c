@@ -116,7 +116,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     *object = NULL;
     if (bg_filter_window_time(filter) > OBJECT_TIME_MAX) {
         return object_error(info, BG_EFORMAT,
-                            "the window's time is %llu, expected at most %llu",
+                            "window time: found %llu ms, expected at most %llu ms",
                             (unsigned long long)bg_filter_window_time(filter),
                             (unsigned long long)OBJECT_TIME_MAX);
     }

@@ -303,9 +303,13 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
                          bg_errinfo *info)
 {
     char copy[OBJECT_SHAPE_TEXT], *rest = copy, *word = NULL;
-    if (len >= sizeof copy || memchr(text, 0, len)) {
-        return shape_fail(info, BG_EFORMAT, "shape", "a longer text",
+    if (len >= sizeof copy) {
+        return shape_fail(info, BG_EFORMAT, "filter description", "a longer text",
                           "at most 1023 bytes");
+    }
+    if (memchr(text, 0, len)) {
+        return shape_fail(info, BG_EFORMAT, "filter description", "a NUL byte",
+                          "text without NUL bytes");
     }
     memcpy(copy, text, len);
     copy[len] = 0;
@@ -313,20 +317,22 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
     while ((word = strsep(&rest, " ")) != NULL) {
         char *value = strchr(word, '=');
         if (!value) {
-            return shape_fail(info, BG_EFORMAT, "shape", word, "name=value");
+            return shape_fail(info, BG_EFORMAT, "filter description", word,
+                              "name=value");
         }
         *value++ = 0;
         const struct shape_field *field = shape_find(word);
         if (!field) {
-            return shape_fail(info, BG_EFORMAT, "shape", word, "a known field");
+            return shape_fail(info, BG_EFORMAT, "filter description", word,
+                              "a known field");
         }
         if (!shape_read_value(&made, field, value)) {
             return shape_fail(info, BG_EFORMAT, field->name, value, "a valid value");
         }
     }
     if (made.family == 0) {
-        return shape_fail(info, BG_EFORMAT, "shape", "no family",
-                          "family=bf, cf or bg");
+        return shape_fail(info, BG_EFORMAT, "filter description", "no family",
+                          "family=bf, family=cf or family=bg");
     }
     *shape = made;
     return BG_OK;

@@ -71,7 +71,9 @@ int main(int argc, char **argv)
     const struct settings *settings = settings_now(store);
     if (!log_open(settings->log_file, (enum log_format)settings->log_format,
                   (enum log_level)settings->log_level)) {
-        return main_fail("cannot open log-file");
+        (void)snprintf(why, sizeof why, "cannot open log-file '%.200s'",
+                       settings->log_file);
+        return main_fail(why);
     }
     settings_doubts(store, main_doubt, NULL);
     startup_process(settings);

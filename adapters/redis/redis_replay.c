@@ -263,8 +263,10 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
                              bg_bytes piece)
 {
     const uint64_t most = redis_settings.max_filter_bytes;
-    if (piece.len == 0 || total > SIZE_MAX || offset > total
-        || piece.len > total - offset) {
+    if (piece.len == 0) {
+        return "ERR the chunk is empty";
+    }
+    if (total > SIZE_MAX || offset > total || piece.len > total - offset) {
         return "ERR the chunk extends past the end of the content";
     }
     if (most && total / 2 > most && !redis_config_obeys()) {

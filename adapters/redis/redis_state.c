@@ -80,16 +80,22 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
 {
     const char *p = text.data, *end = p + text.len;
     uint64_t version = 0;
-    if (text.len >= REDIS_STATE_TEXT || !state_number(&p, end, ' ', &version)
-        || version != 1 || !state_number(&p, end, ' ', &state->items)
+    const bool begun =
+        text.len < REDIS_STATE_TEXT && state_number(&p, end, ' ', &version);
+    if (begun && version != 1) {
+        return object_error(info, BG_EFORMAT,
+                            "the filter's state has version %llu, but this module "
+                            "supports only version 1: use a newer module",
+                            (unsigned long long)version);
+    }
+    if (!begun || !state_number(&p, end, ' ', &state->items)
         || !state_number(&p, end, ' ', &state->deleted)
         || !state_number(&p, end, ' ', &state->expansions)
         || !state_number(&p, end, ' ', &state->refused)
         || !state_number(&p, end, ' ', &state->rotated)
         || !state_number(&p, end, ';', &state->reshaped) || state->reshaped > 1
         || state->rotated > OBJECT_TIME_MAX) {
-        return object_error(info, BG_EFORMAT,
-                            "state: expected version 1, six numbers and a shape");
+        return object_error(info, BG_EFORMAT, "the filter's state is damaged");
     }
     return object_shape_read(p, (size_t)(end - p), &state->shape, info);
 }

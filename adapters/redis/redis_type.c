@@ -141,8 +141,9 @@ static void *type_load(RedisModuleIO *io, int version)
     bg_errinfo info = { 0 };
     if (version != TYPE_VERSION) {
         redis.LogIOError(io, "warning",
-                         "cannot load a filter: found version %d, expected %d", version,
-                         TYPE_VERSION);
+                         "cannot load a filter: its format version is %d, but this "
+                         "module supports only version %d",
+                         version, TYPE_VERSION);
         return NULL;
     }
     redis_memory_guard(!redis_config_obeys());

@@ -114,7 +114,7 @@ class Builder : public rocks::FilterBitsBuilder
         finished_ = false;
         return whole ? rocks::Status::OK()
                      : rocks::Status::Corruption(
-                         "bloomgate: the new filter does not match a key that was "
+                         "bloomgate: the new filter answers \"no\" for a key that was "
                          "added");
     }
 
@@ -365,8 +365,8 @@ rocks::Status MakeFilterPolicy(const std::string &name,
     std::unique_ptr<const rocks::FilterPolicy> guard;
     std::string error;
     if (name != kName && name.compare(0, sizeof kName, std::string(kName) + ":") != 0) {
-        return rocks::Status::InvalidArgument("the name must start with 'bloomgate'",
-                                              name);
+        return rocks::Status::InvalidArgument(
+            "the name must be 'bloomgate' or start with 'bloomgate:'", name);
     }
     if (Produce(name, &guard, &error) == nullptr) {
         return rocks::Status::InvalidArgument(error, name);

@@ -267,10 +267,10 @@ $ bloomgate build -q -n 1M --resume resumed.bg first second
 ! bloomgate build: resumed.bg.partial: the checkpoint was written with different key options ('int64', not ''); use the same --trim, --lower and --as
 ? 3
 $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf first second'; do bloomgate build -q -n 1M --as int64 --resume resumed.bg $other; done
-! bloomgate build: resumed.bg.partial: the checkpoint was written by a different command; use the same files in the same order, and the same record, field and --shard options
-! bloomgate build: resumed.bg.partial: the checkpoint was written by a different command; use the same files in the same order, and the same record, field and --shard options
-! bloomgate build: resumed.bg.partial: the checkpoint was written by a different command; use the same files in the same order, and the same record, field and --shard options
-! bloomgate build: resumed.bg.partial: the checkpoint was written by a different command; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
 ? 3
 $ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e-6' '--seed 5' '--hash xxh64' '--keyring ring' '--bits-per-key 3' '--bits 4' '--bytes 1M' '--folds 2'; do bloomgate build -q --as int64 $other --resume resumed.bg first second; done
 ! bloomgate build: resumed.bg.partial: created with --kind blocked, not counting; use that value or omit the option, or start over with -f instead of --resume

@@ -94,9 +94,9 @@ TEST(bg__create_words)
         { "BG.CREATE x BITS 10",
           "-ERR CAPACITY is missing: specify the number of items" },
         { "BG.CREATE x CAPACITY 0",
-          "-ERR CAPACITY: found 0, expected a number of items" },
+          "-ERR CAPACITY: found 0, expected a number of items from 1 to 2^56" },
         { "BG.CREATE x CAPACITY -5",
-          "-ERR CAPACITY: found -5, expected a number of items" },
+          "-ERR CAPACITY: found -5, expected a number of items from 1 to 2^56" },
         { "BG.CREATE x CAPACITY 72057594037927937",
           "-ERR CAPACITY: found 72057594037927937, expected 1 .. 2^56" },
         { "BG.CREATE x CAPACITY 10 ERROR 0",
@@ -110,7 +110,7 @@ TEST(bg__create_words)
         { "BG.CREATE x KIND counting CAPACITY 10 FOLDS 1",
           "-ERR FOLDS: found 1 for a counting filter, expected 0, because this kind cannot be folded" },
         { "BG.CREATE x KIND fuse CAPACITY 10",
-          "-ERR a static filter must be built from all keys at once: build a file, then load "
+          "-ERR a static filter must be built from all keys at once: build a filter file, then load "
           "it with BG.RELOAD" },
         { "BG.CREATE x KIND blocked CAPACITY 10 WINDOW 5",
           "-ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED require KIND window" },

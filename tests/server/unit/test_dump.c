@@ -194,7 +194,7 @@ TEST(dump__words)
         { "CF.LOADCHUNK none 0 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 2 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 1 data",
-          "-ERR Invalid header: the header has 4 bytes, expected 38" },
+          "-ERR Invalid header: the header has 4 bytes, expected 38 or 46" },
         { "BG.DUMP none 0", "-NOFILTER no such filter 'none'" },
         { "BG.LOAD none", "-NOFILTER no such filter 'none'" },
         { "BG.LOAD none data",

@@ -273,7 +273,7 @@ TEST(import__cuckoo_filters_of_different_sizes)
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);
     CHECK_STR(load_chunk(&h, "half", 1, header, 45),
-              "-ERR Invalid header: the header has 45 bytes, expected 38");
+              "-ERR Invalid header: the header has 45 bytes, expected 38 or 46");
     CHECK_STR(load_chunk(&h, "half", 1, header, 46), "+OK");
     CHECK_STR(load_chunk(&h, "half", 1 + 33, slots, 33), "-ERR Couldn't load chunk!");
     CHECK_STR(load_chunk(&h, "half", 1 + 16, slots, 16), "+OK");
