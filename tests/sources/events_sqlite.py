@@ -217,7 +217,7 @@ def nocase(case):
 
 @event("table rebuilt as sqlite.org recommends", modes=SQLITE, expect=RESTARTS)
 def twelve_steps(case):
-    """Follows SQLite's lang_altertable.html. Dropping the old table also drops its triggers."""
+    """Follows the procedure in SQLite's lang_altertable.html. Dropping the old table also drops its triggers."""
     rebuild_table(case)
     case.insert(50)
 

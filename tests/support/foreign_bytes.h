@@ -76,7 +76,7 @@ static inline struct bytes bytes_golden(const char *name)
     return bytes_copy(buffer, n);
 }
 
-/* Returns the bytes of a written filter. */
+/* Encodes a filter and returns the bytes. */
 static inline struct bytes bytes_written(const bg_foreign *foreign)
 {
     struct bytes b = { 0 };

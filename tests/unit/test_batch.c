@@ -57,7 +57,8 @@ static bool bit_of(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Checks that bits beyond n are zero, and that the words after them are unchanged. */
+/* Checks that the bitmap's bits from n on are zero, and that the word after the bitmap is
+ * unchanged. */
 static void check_end(const uint64_t *bitmap, size_t n)
 {
     if (n % 64) {

@@ -340,8 +340,8 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     world_close(&w);
 }
 
-/* The journal fails in the same way, but the service then saves all filters, so changes that it
- * accepts afterwards are kept. */
+/* The journal fails while another thread writes, but then the service saves all filters. Changes
+ * that it accepts afterwards are kept. */
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");

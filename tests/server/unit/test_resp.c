@@ -50,7 +50,7 @@ static void check_requests(const char *bytes, size_t n, const char *expected,
     resp_story_free(&story);
 }
 
-/* Checks that a stream ends with this error, after some requests. */
+/* Checks that a stream ends with this error after the given number of requests. */
 static void check_error_within(const char *bytes, size_t n, const char *error,
                                size_t requests, const struct resp_limits *limits)
 {

@@ -158,7 +158,7 @@ TEST(rules__categories)
     CHECK(may(u, "BF.ADD") && may(u, "BF.INFO") && !may(u, "CF.ADD"));
     u = user("+@all -@dangerous");
     CHECK(may(u, "DEL") && !may(u, "FLUSHALL") && !may(u, "CONFIG"));
-    u = user("+@all -@slow"); /* "slow" is every command that is not "fast" */
+    u = user("+@all -@slow"); /* "slow" includes every command that is not "fast" */
     CHECK(may(u, "BF.ADD") && !may(u, "DEL") && !may(u, "FLUSHALL")
           && !may(u, "CONFIG"));
     u = user("+@fast -@connection +@admin +@cuckoo +@gate");
@@ -631,7 +631,7 @@ TEST(guesses__wait_longer_and_longer)
     fail("10.0.0.1", "a", 2000, 40);
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 30000);
     CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses are not delayed */
-    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor are other names */
+    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor are other users */
     CHECK_EQ(wait_of("", "a", 2000), 0);
 }
 
