@@ -362,7 +362,7 @@ def test_rename(s):
     assert s.ask("DBSIZE") == 1
     s.ask("EXPIRE", "c", "1000")
     s.ask("RENAME", "c", "d")
-    assert s.ask("TTL", "d") in (999, 1000)
+    assert s.ask("TTL", "d") > 900
 
 
 def test_expiry(s):
@@ -372,7 +372,7 @@ def test_expiry(s):
     assert s.ask("TTL", "k") == -1 and s.ask("EXPIRETIME", "k") == -1
     assert s.ask("PERSIST", "k") == 0
     assert s.ask("EXPIRE", "k", "100") == 1
-    assert s.ask("TTL", "k") in (99, 100) and 90000 < s.ask("PTTL", "k") <= 100000
+    assert 90 <= s.ask("TTL", "k") <= 100 and 90000 < s.ask("PTTL", "k") <= 100000
     assert s.ask("EXPIRE", "k", "50", "GT") == 0 and s.ask("EXPIRE", "k", "50", "LT") == 1
     assert s.ask("EXPIRE", "k", "60", "NX") == 0 and s.ask("EXPIRE", "k", "60", "XX") == 1
     assert s.ask("PERSIST", "k") == 1 and s.ask("TTL", "k") == -1
@@ -469,7 +469,7 @@ def test_copy(s):
             c.pipeline([(f"{command}.ADD", source, i) for i in range(3000)])
         s.ask("EXPIRE", source, "1000")
         assert s.ask("COPY", source, copy) == 1
-        assert s.ask("TTL", copy) in (999, 1000)
+        assert 900 < s.ask("TTL", copy) <= 1000
         assert s.ask(f"{command}.MEXISTS", copy, *range(3000)) == [1] * 3000
         s.ask(f"{command}.ADD", copy, "new")
         assert s.ask(f"{command}.EXISTS", source, "new") == 0

@@ -227,7 +227,7 @@ def test_generic(s):
     r.bf().add("a", 1)
     r.cf().add("b", 1)
     assert sorted(r.scan_iter()) == ["a", "b"] and list(r.scan_iter(_type="MBbloomCF")) == ["b"]
-    assert r.expire("a", 100) is True and r.ttl("a") in (99, 100) and r.persist("a") is True
+    assert r.expire("a", 100) is True and 90 <= r.ttl("a") <= 100 and r.persist("a") is True
     assert r.expireat("a", int(time.time()) + 100) is True
     assert r.rename("a", "c") is True and r.exists("a", "b", "c") == 2
     assert r.copy("c", "d") is True and r.memory_usage("c") > 100
