@@ -1,6 +1,6 @@
 /*
- * complete_zsh.c - the script for zsh: specifications for the function _arguments. The script works
- * both when it is in an fpath directory and when it is sourced.
+ * complete_zsh.c - the zsh completion script: specifications for the _arguments function. The
+ * script works both when it is in an fpath directory and when it is sourced.
  */
 #include "complete.h"
 

@@ -101,7 +101,7 @@ static bool drops_grant(struct drops *d)
     return granted;
 }
 
-/* Takes up to `most` keys from the grant, and returns their number. */
+/* Takes up to `most` keys from the grant, and returns the number taken. */
 static size_t drops_take(struct drops *d, size_t most)
 {
     uint_fast64_t granted = atomic_load(&d->granted);

@@ -20,8 +20,8 @@
  *     while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
  *   - A window accepts keys while its rate is at or below the stated rate; above that rate, it has
- *     a budget of the same kind. The fill of a small window varies by chance, so its budget is at
- *     least half a line. Several runs with the same state share a budget; `past` contains the
+ *     a budget of the same kind. The fill of a small window fluctuates randomly, so its budget is
+ *     at least half a line. Several runs with the same state share a budget; `past` contains the
  *     totals of the earlier runs.
  *
  * If no more keys are granted, the filter is full. Lines whose keys are in the filter are still

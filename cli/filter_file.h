@@ -88,8 +88,8 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
  * that contradicts the file, because no key would be found. Returns an exit code. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
-/* Refuses to change a shard that bloomgate split wrote, because keys that belong to other
- * shards would not be found after join. Returns an exit code. */
+/* Refuses to change a shard written by `bloomgate split`, because keys that belong to other shards
+ * would not be found after `bloomgate join`. Returns an exit code. */
 int filter_expect_whole(const struct filter_file *file);
 
 /* Refuses to overwrite an existing file unless `force` is set, and never overwrites a

@@ -47,8 +47,8 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or lead to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Returns whether `path` leads to one of the input files, in which case writing to it would destroy
- * input. */
+/* Returns whether `path` refers to one of the input files, in which case writing to it would
+ * destroy input. */
 bool input_reads(const struct input *input, const char *path);
 
 /* Returns whether all files are regular, uncompressed, and of known size. Such files can be read

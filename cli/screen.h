@@ -33,7 +33,7 @@ int screen_columns(void);
 /* Draws as much of a picture as fits. Returns false on error; see out_code. */
 bool screen_draw(const struct picture *picture);
 
-/* Waits for a key press for at most this time. Returns the key's character. Returns 0 if no key was
+/* Waits up to this long for a key press. Returns the key's character. Returns 0 if no key was
  * pressed, a stop was requested (stop.h), or the size of the screen has changed. Returns -1 if the
  * terminal was closed or the reader of stdout closed the pipe. */
 int screen_wait(double seconds);

@@ -64,8 +64,8 @@ static uint64_t seen_count(const struct key_format *format, const char *path,
     return records;
 }
 
-/* Estimates the number of records in regular files from the first file. Returns 0 if the number is
- * unknown. */
+/* Estimates the number of records in regular input files by sampling the first one. Returns 0 if
+ * the number is unknown. */
 static uint64_t seen_guess(const struct input *input, const struct key_format *format)
 {
     uint64_t bytes = 0;

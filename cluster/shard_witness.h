@@ -23,8 +23,8 @@
  *   history, and the replica adopts that history along with the data.
  * (W3) The process that served the shard when the witness was written is still trusted if it has
  *   since started an entirely new history, as a primary does after an hour without a replica. It is
- *   not trusted if its history continues an unlisted history: that history belongs to another
- *   primary, whose data the process has copied since then.
+ *   not trusted if its history continues one that the witness does not list: that history belongs
+ *   to another primary, from which the process has since copied its data.
  * (W4) The witness of a shard in doubt gets a field with the run ID of the process that served the
  *   shard, so that the doubt moves together with the data. The doubt persists, for all clients and
  *   across their restarts, until the operator marks the shard as complete.

@@ -438,7 +438,7 @@ struct sharded_job {
     size_t n;
     uint16_t *shards;         /* shard of each item */
     size_t *order;            /* item indexes, sorted by shard */
-    bg_bytes *argv;           /* consecutive arguments of all commands */
+    bg_bytes *argv;           /* the arguments of all commands, stored consecutively */
     struct cluster_ask *asks; /* commands, followed by witness reads */
     struct sharded_part *parts;
     size_t count;                   /* commands */

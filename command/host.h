@@ -146,7 +146,8 @@ struct host_ops {
 struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
-    /* Requests run one at a time, and a crash never loses only part of a request. */
+    /* Requests run one at a time, and each request is atomic: after a crash, it has taken effect
+     * either completely or not at all. */
     bool ordered;
 };
 

@@ -8,8 +8,8 @@
  * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
  * of filter supports it; otherwise the filter may contain a key that was not recorded.
  *
- * Removes and window moves are recorded first. Conditions that could reject a remove, such as a
- * rebuild in progress, are checked beforehand.
+ * Removes and window moves are recorded first. Conditions that would cause a remove to be rejected,
+ * such as a rebuild in progress, are checked beforehand.
  */
 #include "object.h"
 

@@ -18,7 +18,7 @@ enum { PLAN_KINDS = 0 BG_KINDS(PLAN_ONE), PLAN_TEXT = 1024 };
 #undef PLAN_ONE
 
 /* The option name for a field of bg_spec or bg_plan_request, such as --items for items. A list ends
- * with an entry without a field. */
+ * with an entry whose `field` is NULL. */
 struct plan_word {
     const char *field, *word;
 };

@@ -32,7 +32,7 @@ void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
                double value); /* writes null if the value is not finite */
 void json_bool(struct json *json, const char *name, bool value);
-/* Writes enough digits to restore exactly the same number. */
+/* Writes enough digits for the number to be read back exactly. */
 void json_exact(struct json *json, const char *name, double value);
 void json_null(struct json *json, const char *name);
 void json_bytes(struct json *json, const char *name, const char *bytes, size_t n);

@@ -34,8 +34,8 @@ static bg_filter *fill(void)
     for (uint64_t i = 0; i < KEYS; i++) {
         must(bg_filter_add_u64(seen, i, NULL) == BG_OK);
     }
-    /* Canaries are keys that no user has. When the file is opened, the library checks that they are
-     * found. */
+    /* Canaries are reserved keys that never occur in real data. When the file is opened, the
+     * library checks that they are found. */
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);

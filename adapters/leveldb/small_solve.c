@@ -132,7 +132,8 @@ static void small_matrix_write(const struct small_matrix *m, size_t used, uint8_
     }
 }
 
-/* Solves the equations of n <= SMALL_DENSE hashes, if columns + rows <= SMALL_DENSE. */
+/* Solves the equations for n hashes. Requires n <= SMALL_DENSE and columns + rows <= SMALL_DENSE.
+ * */
 static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
                               const uint64_t *hashes, size_t n, uint8_t *bits)
 {

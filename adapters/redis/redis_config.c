@@ -193,9 +193,9 @@ static int config_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-/* Secrets are never shown: CONFIG GET, and therefore CONFIG REWRITE, return the secret's ID, which
- * does not reveal the secret. The setting also accepts an ID if the secret with that ID is known,
- * or if the ID is in the server's configuration file. */
+/* Secrets are never shown: CONFIG GET returns the secret's ID, which does not reveal the secret,
+ * and CONFIG REWRITE therefore writes only the ID. The setting also accepts an ID if the secret
+ * with that ID is known, or if the ID is in the server's configuration file. */
 #define CONFIG_ID "id:"
 
 static void config_show_secret(char *value, size_t room)

@@ -221,7 +221,7 @@ enum {
     HOST_JOB_PAUSE = 10000000 /* nanoseconds between checks for paused writes */
 };
 
-/* Undoes host_adopt if the object is not stored under the name. */
+/* Undoes host_adopt for an object that could not be stored under its name. */
 static bg_err host_abandon(struct object *object, bg_err err)
 {
     redis_secret_leave(object->entry);

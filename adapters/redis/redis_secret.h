@@ -6,8 +6,8 @@
  * AOF, replicas, DUMP), so that the filter gives the same answers everywhere. A secret that was
  * received with a filter is kept as long as a filter with this secret exists.
  *
- * The ID of a secret is a keyed hash of a fixed text, written as 16 letters. The ID reveals nothing
- * about the secret, but makes it possible to detect a secret that does not match.
+ * The ID of a secret is a keyed hash of a fixed string, written as 16 characters. The ID reveals
+ * nothing about the secret, but makes it possible to detect a secret that does not match.
  *
  * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
  * its current secret. To load them, set bloomgate.secret to the secret in the keyring. The
