@@ -110,7 +110,8 @@ static void info_health(const struct info_facts *facts)
     switch (facts->health) {
     case INFO_FINE: info_row("health", "fine"); break;
     case INFO_FULLER:
-        info_row("health", "over capacity: %.3g times the design rate", facts->times);
+        info_row("health", "over capacity: the rate is %.3g times the design rate",
+                 facts->times);
         break;
     case INFO_OVERFLOWED:
         info_row("health", "overflowed: every answer is \"maybe\"");

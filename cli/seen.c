@@ -350,10 +350,11 @@ static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
     const struct hash_options *h = seen->hash;
     if ((h->profile && (uint32_t)h->profile != about->profile)
         || (h->seed && h->seed != about->seed) || (h->keyring && !seen->file.ring)) {
-        return say_failed(CLI_DATA,
-                          "%s: its keys are hashed differently; use the same --hash, "
-                          "--seed and --keyring",
-                          seen->options->state);
+        return say_failed(
+            CLI_DATA,
+            "%s: its keys were hashed with different options; use the same --hash, "
+            "--seed and --keyring",
+            seen->options->state);
     }
     return CLI_OK;
 }

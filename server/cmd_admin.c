@@ -219,7 +219,7 @@ static void admin_modules(struct request *request)
 const struct command admin_commands[] = {
     { "SAVE", 1, COMMAND_ADMIN | COMMAND_SLOW, 0, 0, 0, 0, admin_save, NULL, "",
       "Writes a snapshot and waits until it is complete",
-      "O(N) where N is the size of all filters", "0.1.0" },
+      "O(N) where N is the total size of all filters", "0.1.0" },
     { "BGSAVE", -1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgsave, NULL, "[SCHEDULE]",
       "Starts a snapshot in the background", "O(1)", "0.1.0" },
     { "BGREWRITEAOF", 1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgrewriteaof, NULL, "",

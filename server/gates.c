@@ -136,7 +136,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
                                       "source contains" },
         [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
                                     "the source failed too often; it will be queried "
-                                    "again after breaker-rest" },
+                                    "again after the breaker-rest interval" },
         [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
                                       "the source is answering again" },
     };

@@ -501,7 +501,7 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
         (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
         return forbidden && info ? source_error(
                    info, BG_EINVAL, "install", NULL,
-                   "%.300s; grant this privilege to the role, or use install=no",
+                   "%.300s; grant the missing privilege to the role, or use install=no",
                    source_reason(info))
                                  : err;
     }

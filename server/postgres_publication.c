@@ -146,7 +146,7 @@ static bg_err publication_run(struct postgres_link *link, char *const *sql, int 
     }
     return forbidden && info ? source_error(
                info, BG_EINVAL, "publication", NULL,
-               "%.300s; grant this privilege to the role, or use install=no",
+               "%.300s; grant the missing privilege to the role, or use install=no",
                source_reason(info))
                              : err;
 }

@@ -188,7 +188,7 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
         const char *code, *text, *status;
     } reasons[] = {
         { stats->false_negatives > 0, "false_negatives",
-          "audits found false negatives: all keys are read again", "act" },
+          "audits found false negatives: all keys are being reread", "act" },
         { stats->doubtful, "doubtful",
           "a key could not be added: every lookup queries the source", "act" },
         { !about->source_up, "incomplete",

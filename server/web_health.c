@@ -49,7 +49,7 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
         reasons[n] = (struct reason){ HEALTH_ACT, "polluted", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "adds set %.2f bits each instead of the expected %.2f: the keys may have "
+            "each add sets %.2f bits on average instead of the expected %.2f: the keys may have "
             "been chosen by an attacker",
             h->bits_per_insert, h->honest_per_insert);
     }

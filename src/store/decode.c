@@ -294,10 +294,11 @@ static bg_err decode_hasher(const struct container_header *h,
     bg_hash_spec spec = { .profile = (uint32_t)h->profile, .seed = h->seed };
     if (!container_tells_hash(h)) {
         if (!options->hash) {
-            return bgi_err_state(info, BG_EINVAL, "hash",
-                                 "the file has a %s hash; set options.hash to its %s",
-                                 bg_hash_name((bg_hash_profile)h->profile),
-                                 h->profile == BG_HASH_CUSTOM ? "function" : "secret");
+            return bgi_err_state(
+                info, BG_EINVAL, "hash",
+                "the filter uses a %s hash; set options.hash to its %s",
+                bg_hash_name((bg_hash_profile)h->profile),
+                h->profile == BG_HASH_CUSTOM ? "function" : "secret");
         }
         spec.secret = options->hash->secret;
         spec.custom = options->hash->custom;

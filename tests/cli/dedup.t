@@ -287,13 +287,13 @@ $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: the file's keys were converted with different options ('', not 'lower'); use the same --trim, --lower and --as
 ? 3
 $ bloomgate dedup -s state.bg --hash xxh64 lines
-! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
+! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s state.bg --seed 3 lines
-! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
+! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s state.bg --keyring ring lines
-! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
+! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s keyed.bg lines
 ! bloomgate dedup: keyed.bg: its keys are hashed with a secret; use --keyring FILE

@@ -127,7 +127,7 @@ $ seq 5000 | bloomgate build -q --items 1000 over.bg
 $ bloomgate info over.bg | grep -E 'rate|health'
   designed for 1,016 keys at a rate of 0.939%
   current rate 80.2%
-  health       over capacity: 85.3 times the design rate
+  health       over capacity: the rate is 85.3 times the design rate
 $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
 "health": "fuller", "times_design_rate": 85.3321
 $ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none

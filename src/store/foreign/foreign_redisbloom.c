@@ -100,7 +100,7 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     }
     if (part->own_small > 63 || (uint64_t)1 << part->own_small > 8 * part->bytes) {
         return foreign_refuse(info, at + 52, "n2 of a layer",
-                              "0, or at most log2 of the number of bits", "%u",
+                              "at most log2 of the number of bits", "%u",
                               part->own_small);
     }
     if (!(part->rate > 0 && part->rate < 1)) {

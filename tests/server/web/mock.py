@@ -118,7 +118,7 @@ class Filter:
         elif self.capacity and f["items"] > 0.9 * self.capacity:
             found.append(("fill", f"the filter holds {f['items']:.0f} keys and has a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
         if self.polluted:
-            found.append(("polluted", "adds set 7.61 bits each instead of the expected 4.20: the keys may have been chosen by an attacker"))
+            found.append(("polluted", "each add sets 7.61 bits on average instead of the expected 4.20: the keys may have been chosen by an attacker"))
         return found
 
     def summary(self, now):
