@@ -585,7 +585,7 @@ def test_settings(program):
     s = service.Service(program)
     try:
         assert check("seen nodes=h:1,h:2 shards=1024 replicas=2 connect=500ms timeout=1s patience=3s user=u password=p fail=open tls=no")[0] == 0
-        for line, what in (("seen", "nodes: found nothing"), ("seen nodes=", "nodes: expected HOST:PORT"),
+        for line, what in (("seen", "nodes is missing"), ("seen nodes=", "nodes: expected HOST:PORT"),
                            ("seen nodes=h:1 shards=0", "shards: expected 1 to 1024"),
                            ("seen nodes=h:1 shards=1025", "shards: expected"), ("seen nodes=h:1 shard=3", "did you mean shards=?"),
                            ("seen nodes=h:1 timeout=0", "timeout: expected"),
