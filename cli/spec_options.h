@@ -33,14 +33,14 @@ struct secret {
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Convert filter options to a filter spec, without the hash, and hash options to a hash spec.
- * Return an exit code. */
+/* spec_fill converts filter options to a filter spec without a hash, and secret_current converts
+ * hash options to a hash spec. Both return an exit code. */
 int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);
 
-/* Returns whether a file is a keyring that contains secrets. A filter with a keyed hash cannot be
- * read without its secret, so no command overwrites a keyring. */
+/* Returns whether a file is a keyring that contains secrets. Commands check this in order not to
+ * overwrite a keyring, because a filter with a keyed hash cannot be read without its secret. */
 bool secret_is_keyring(const char *path);
 
 #endif

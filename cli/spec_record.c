@@ -39,7 +39,8 @@ void spec_record(const bg_spec *spec, char text[SPEC_RECORD])
     }
 }
 
-/* Reports an option whose value was `then` (or was not set) and is now `now`. */
+/* Reports that an option is now `now`, although the filter was created with `then` or without the
+ * option. */
 static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)
 {

@@ -1,9 +1,9 @@
 /*
  * spec_record.h - records the options with which a filter was created, as text in its metadata.
  *
- * A resumed build cannot change the filter, so options whose values differ from the record are
- * refused. The options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may
- * create the same filter, and canaries increase the number of items.
+ * A resumed build cannot change these options, so values that differ from the record are refused.
+ * The options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the
+ * same filter, and canaries increase the number of items.
  */
 #ifndef CLI_SPEC_RECORD_H
 #define CLI_SPEC_RECORD_H

@@ -29,7 +29,7 @@ static void stop_on(int number, int flags)
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_heard;
-    action.sa_flags = flags; /* without SA_RESTART, so blocking calls fail with EINTR */
+    action.sa_flags = flags; /* no SA_RESTART, so that blocking calls fail with EINTR */
     (void)sigaction(number, &action, NULL);
 }
 
@@ -62,7 +62,7 @@ void stop_prepare(void)
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);
-    stop_ignore(SIGXFSZ); /* writes beyond the file size limit then fail with EFBIG */
+    stop_ignore(SIGXFSZ); /* so that writes beyond the size limit fail with EFBIG */
 }
 
 bool stop_wanted(void)

@@ -10,15 +10,16 @@
 
 #include <stdbool.h>
 
-/* Installs the handlers. Ignores SIGPIPE, because the failed write reports the error (out.h). */
+/* Installs the handlers. Also ignores SIGPIPE, so that writing to a closed pipe fails and the error
+ * is reported (out.h). */
 void stop_prepare(void);
 
 /* Returns whether a stop was requested. Thread safety: MT-Safe. */
 bool stop_wanted(void);
 
 /* Returns a descriptor that becomes readable when a stop is requested, for threads that wait in
- * poll. It is needed because a signal interrupts only one thread, which may not be the waiting
- * thread. Returns -1 if no such descriptor could be created. */
+ * poll. The descriptor is needed because a signal interrupts only one thread, which may not be the
+ * one that is waiting. Returns -1 if no such descriptor could be created. */
 int stop_fd(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * timing.c - see timing.h. Keys are processed in blocks, as in a typical program. Integer keys are
- * generated block by block, so they are never all in memory, even if there are millions. If there
+ * generated block by block, so that millions of them never have to be in memory at once. If there
  * are few keys, a pass is repeated until the total time is long enough to measure.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -15,7 +15,7 @@
 
 enum { MEASURE_BLOCK = 1024, MEASURE_LOOKUPS = 1 << 17, MEASURE_MAX = 1 << 20 };
 
-/* Returns CPU time, which excludes the time used by other processes. */
+/* Returns the CPU time of this thread, which excludes time used by other threads and processes. */
 static double measure_now(void)
 {
     struct timespec now;

@@ -19,7 +19,7 @@ struct measure_keys {
 
 struct measure_task {
     bg_spec spec;                         /* the kind must not be auto */
-    struct measure_keys present, absent;  /* `absent` contains at least one key */
+    struct measure_keys present, absent;  /* `absent` must contain at least one key */
     unsigned build_passes, lookup_passes; /* at most MEASURE_PASSES */
 };
 
@@ -29,9 +29,9 @@ struct measured {
     size_t keys;
     uint64_t bytes;
     double predicted;  /* false-positive rate */
-    bg_estimate rate;  /* measured with the absent keys */
+    bg_estimate rate;  /* false-positive rate measured with the absent keys */
     double build_ns;   /* per key */
-    double present_ns; /* per key, in batches */
+    double present_ns; /* per key, queried in batches */
     double absent_ns;
     double single_ns; /* one call per key; half of the keys are absent */
     uint64_t lost;    /* number of present keys that were not found; must be 0 */

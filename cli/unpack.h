@@ -33,7 +33,7 @@ struct unpack_step {
  * Returns false if the data is damaged. */
 bool unpacker_run(struct unpacker *unpacker, struct unpack_step *step);
 
-/* Returns whether the compressed data is complete if it ends at the current position. */
+/* Returns whether the compressed data may end at the current position. */
 bool unpacker_is_whole(const struct unpacker *unpacker);
 
 #endif

@@ -29,8 +29,8 @@ struct cluster {
 
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
-    CLUSTER_BOUNCES = 5,    /* rounds with only redirections before a pause */
-    CLUSTER_OPENING = 1000, /* milliseconds to find the first responding node */
+    CLUSTER_BOUNCES = 5,    /* consecutive rounds of redirections before a pause */
+    CLUSTER_OPENING = 1000, /* milliseconds to find a node that responds */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -81,7 +81,7 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 
 /* ---- One node -------------------------------------------------------------------------------- */
 
-/* Returns whether this round starts with AUTH. */
+/* Returns whether a link sends AUTH at the start of this round. */
 static bool cluster_signs_in(const struct cluster *c, const struct node_link *link)
 {
     return link->fresh && c->options.password;
@@ -426,7 +426,7 @@ void cluster_close(struct cluster *c)
     }
 }
 
-/* Marks the nodes that own slots and returns their number. */
+/* Marks the nodes that own slots, and returns how many there are. */
 static size_t cluster_owners(const struct cluster *c, bool has[MAP_NODES])
 {
     size_t n = 0;
@@ -543,7 +543,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* Writes the name of a marker key whose slot belongs to a node. Each call uses a new number in the
+/* Writes the name of a marker key in a slot that the node owns. Each call uses a new number in the
  * name, because the slot of an earlier marker may be migrating. Returns false if the node owns no
  * slots. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
@@ -569,7 +569,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
-        /* Send PING instead of the marker and WAIT. Its replies do not confirm any writes. */
+        /* Send two PINGs instead of the marker and WAIT. Their replies confirm no writes. */
         return link_put(link, &pings[0], 1) && link_put(link, &pings[1], 1);
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
@@ -605,7 +605,8 @@ static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
     atomic_fetch_add(count, 1);
 }
 
-/* Decides what to do with a reply. Stores the node for the next attempt in `ask`. */
+/* Decides what to do with a reply. If the reply is a redirection, stores the node for the next
+ * attempt in `ask`. */
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
 {

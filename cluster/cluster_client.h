@@ -12,35 +12,36 @@
  *     connections            the map is refreshed, and the request is retried after a pause
  *     anything else          is the answer, including errors
  *
- * A call fails when no request has been answered for the duration of `patience`. A request whose
+ * A call fails when no request has been answered for `patience` milliseconds. A request whose
  * answer was lost is retried, so it may be executed twice. Requests must tolerate repetition:
  * setting the same bits twice has no further effect, and a counting filter that counts a key twice
  * loses no keys.
  *
- * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
- * lost if the primary fails. If `replicas` is set, a write counts as answered only when that many
- * replicas have received it; until then, it is retried. WAIT covers only the writes on its own
- * connection, and an add that changes nothing is not a write. The bits of such an add may have been
- * set by another client or by an earlier attempt, and may not have reached a replica yet. Therefore
- * a small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot that
- * the node owns. A replica that has received this write has also received all earlier writes,
- * unless the primary replaces its data in between. If `replicas` is set, the client therefore
- * handles all writes as `steady` requests (see below).
+ * WAIT. Redis acknowledges a write before its replicas have received it, so an acknowledged write
+ * can be lost if the primary fails. If `replicas` is set, a write counts as answered only when that
+ * many replicas have received it; until then, it is retried. WAIT covers only the writes on its own
+ * connection, and an add that changes nothing does not count as a write. The bits of such an add
+ * may have been set by another client or by an earlier attempt, and may not have reached a replica
+ * yet. Therefore a small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n}
+ * selects a slot that the node owns. A replica that has received this write has also received all
+ * earlier writes, unless the primary replaces its data in between. If `replicas` is set, the client
+ * therefore handles all writes as `steady` requests (see below).
  *
- * Processes. A node that restarts loads its last save. Later writes may be lost, and clients would
- * not notice. Therefore INFO is the first request on every connection, and each answer is returned
- * together with the process that sent it (shard_witness.h). A restart always breaks the connection,
- * so all answers on a connection come from one process. However, a process can replace its data
- * without closing its connections. The new data then has a different history ID (struct
- * link_process). Therefore a round with `steady` requests ends with INFO on their connections. If
- * the process or its history has changed since the start of the round, the requests are repeated.
- * History IDs are random and never reused, so a history that is the same before and after the round
- * was the same throughout.
+ * Processes. A node that restarts loads its last save. Writes made since that save may be lost, and
+ * clients would not notice. Therefore INFO is the first request on every connection, and each
+ * answer is returned together with the identity of the process that sent it (shard_witness.h). A
+ * restart always breaks the connection, so all answers on a connection come from one process.
+ * However, a process can replace its data without closing its connections. The new data then has a
+ * different history ID (struct link_process). Therefore a round with `steady` requests ends with
+ * INFO on their connections. If the process or its history has changed since the start of the
+ * round, the requests are repeated. History IDs are random and never reused, so a history that is
+ * the same before and after the round was the same throughout.
  *
  * Passwords and certificates may be stored in files, which are read when a client is opened. After
  * a failure, close the client and open a new client, so that changed files take effect.
  *
- * Thread safety: one thread per client; several clients may share a tally.
+ * Thread safety: one thread per client; several clients may share the counters in a struct
+ * cluster_tally.
  */
 #ifndef CLUSTER_CLUSTER_CLIENT_H
 #define CLUSTER_CLUSTER_CLIENT_H

@@ -323,7 +323,7 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     return count;
 }
 
-/* Continues the work on a link. Returns false if out of memory. */
+/* Continues opening a link, or sends and receives on it. Returns false if out of memory. */
 static bool link_work(struct node_link *link, short events)
 {
     if (link_is_opening(link) && !link_opens(link)) {
@@ -363,8 +363,8 @@ static void links_break_busy(struct node_link *const *links, size_t n, const cha
     }
 }
 
-/* Closes links that did not open in time. Returns the next deadline for opening a link, or
- * `end`. */
+/* Closes links that did not open in time. Returns the earliest deadline for opening a link, or
+ * `end` if that is earlier. */
 static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end)
 {
     const int64_t now = links_now();

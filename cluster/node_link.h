@@ -31,13 +31,13 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process, described by the first 16 hexadecimal digits of three IDs in its reply to INFO.
- * `run` (run_id) is unique. `history` (master_replid) identifies the history of its data, which it
- * shares with its primary or its replicas. `before` (master_replid2) identifies the earlier history
- * that the current history continues. 0 means unknown. */
+/* A server process, identified by the first 16 hexadecimal digits of three IDs in its reply to
+ * INFO. `run` (run_id) is unique to the process. `history` (master_replid) identifies the history
+ * of its data, which its primary or its replicas share. `before` (master_replid2) identifies the
+ * earlier history that the current history continues. 0 means unknown. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* the IDs are unknown, because the user has no permission for INFO */
+    bool refused; /* the IDs are unknown, because the user is not allowed to run INFO */
 };
 
 /* Options for opening links, and failure counters. Several links share these values. */
@@ -45,7 +45,7 @@ struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
     uint32_t connect;           /* milliseconds to open; 0 selects the round timeout */
     _Atomic uint64_t *unopened,
-        *broken; /* links that could not be opened; open links that broke */
+        *broken; /* counters: links that could not be opened, open links that broke */
 };
 
 struct node_link {
@@ -58,7 +58,7 @@ struct node_link {
     bool connecting;              /* connect is in progress */
     bool greeting;                /* TLS handshake in progress */
     int64_t open_until;           /* deadline for opening (links_now) */
-    unsigned attempt; /* index of the address to try; incremented after a failure */
+    unsigned attempt; /* index of the address to try; incremented if connecting fails */
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
     size_t expected, whole; /* replies expected and received in this round */
@@ -87,8 +87,8 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
 /* Gets the next reply of the round. Returns false if there is none. */
 bool link_take(struct node_link *link, bg_bytes *reply);
 
-/* Gets the last reply of the round, regardless of which replies were taken. Returns false if it did
- * not arrive. */
+/* Gets the last reply of the round, regardless of how many replies have been taken. Returns false
+ * if that reply did not arrive. */
 bool link_last(const struct node_link *link, bg_bytes *reply);
 
 /* Closes a link and stores the reason. */

@@ -119,7 +119,7 @@ struct node_tls *node_tls_create(const struct node_tls_options *options,
 void node_tls_free(struct node_tls *tls)
 {
     if (tls) {
-        SSL_CTX_free(tls->context); /* connections keep the context alive */
+        SSL_CTX_free(tls->context); /* open connections hold references */
         free(tls->name);
         free(tls);
     }

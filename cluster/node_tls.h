@@ -2,11 +2,11 @@
  * node_tls.h - TLS connections to the nodes of a cluster: certificates and their verification.
  *
  * Connections use TLS 1.2 or 1.3, and ciphers with forward secrecy. A node's certificate must
- * always be issued by a trusted authority, which is either in a specified file or trusted by the
- * OS. By default, the certificate must also be valid for the host name or address of the
- * connection. Alternatively, the options can require one name that all nodes share, or allow any
- * name ("*"), which is safe only if the authority issues certificates exclusively to nodes. Nodes
- * that request a client certificate receive the configured certificate.
+ * always be issued by a trusted authority: one in the configured file or, if no file is configured,
+ * one that the OS trusts. By default, the certificate must also be valid for the host name or
+ * address of the connection. Alternatively, the options can require one name that all nodes share,
+ * or allow any name ("*"), which is safe only if the authority issues certificates exclusively to
+ * nodes. Nodes that request a client certificate receive the configured certificate.
  *
  * Calls behave like send and recv on non-blocking sockets. Processes must ignore SIGPIPE.
  * Thread safety: any thread may use a context; a connection belongs to one thread.
@@ -25,7 +25,7 @@ struct node_tls_options {
     const char *ca;         /* file with CA certificates; NULL selects the OS's CAs */
     const char *cert, *key; /* files with the client certificate and its key, or NULL */
     const char *
-        name; /* name in node certificates; NULL selects the host, "*" allows any name */
+        name; /* name required in node certificates; NULL selects the host, "*" allows any name */
 };
 
 struct node_tls;     /* a context */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Parses a number that has n characters. Returns false if the text is not a number or has more than
- * 18 digits. */
+/* Parses n characters as a number. Returns false if they are not a number or include more than 18
+ * digits. */
 static bool scan_number(const char *from, size_t n, int64_t *number)
 {
     const bool negative = n > 0 && from[0] == '-';

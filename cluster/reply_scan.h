@@ -2,7 +2,7 @@
  * reply_scan.h - an incremental parser for RESP2 replies: finds the end of a reply and reads its
  * items.
  *
- * Bytes may arrive in chunks of any size. A scan finds the end of a reply. It stores its own
+ * Bytes may arrive in chunks of any size. A scan finds the end of a reply and stores its own
  * position, so each byte is examined only once. The parser allocates nothing, regardless of the
  * sizes in headers. A complete reply is then read item by item. The item for an array contains the
  * number of its elements, which follow as separate items.

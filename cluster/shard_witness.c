@@ -10,7 +10,7 @@ enum {
     WITNESS_DIGITS = 16,
     WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
-    WITNESS_KEPT = 16, /* minimum number of entries for unresponsive processes */
+    WITNESS_KEPT = 16, /* space for at least this many unresponsive processes */
     WITNESS_MAX = 2 * MAP_NODES
 };
 

@@ -6,9 +6,10 @@
  * which has received the write at that time but later copies the older data. The shard then reports
  * acknowledged keys as absent, and nothing in its replies reveals the loss.
  *
- * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
- * shard when the witness was written, and all processes that were running in the cluster at that
- * time, primaries and replicas, each with the history of its data (struct link_process).
+ * Therefore each shard has a witness, which is a Redis hash in the same slot. The witness lists the
+ * process that served the shard when the witness was written, and all processes that were running
+ * in the cluster at that time, primaries and replicas, each with the history of its data (struct
+ * link_process).
  *
  *     {43}seen/3of16/witness
  *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
@@ -77,14 +78,14 @@ struct witness {
     uint64_t holder; /* run ID of the process that served the shard */
     struct witness_entry *entries;
     size_t count;
-    uint64_t doubts[WITNESS_DOUBTS]; /* run IDs of processes that were not listed */
+    uint64_t doubts[WITNESS_DOUBTS]; /* run IDs in the doubts; see (W4) */
     size_t doubt_count;
-    bool any; /* trust all processes, because the server has no witnesses */
+    bool any; /* trust all processes, because the server does not support witnesses */
 };
 
 void witness_free(struct witness *witness);
 
-/* Removes the processes and keeps the doubts. */
+/* Removes all processes from the list, but keeps the doubts. */
 void witness_distrust(struct witness *witness);
 bool witness_believes(const struct witness *witness, const struct link_process *who);
 
@@ -96,7 +97,7 @@ enum witness_verdict {
     WITNESS_GOOD,
     WITNESS_NONE,    /* no witness exists yet, and the process is trusted */
     WITNESS_DOUBT,   /* keys may have been lost */
-    WITNESS_RESTART, /* as WITNESS_DOUBT, but the doubt is not recorded yet */
+    WITNESS_RESTART, /* like WITNESS_DOUBT, but not yet recorded in the witness */
     WITNESS_NO_MEMORY
 };
 
@@ -107,7 +108,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                                   bool known, struct witness *witness,
                                   char why[WITNESS_WHY]);
 
-/* Parses a list of processes. A malformed text counts as an empty list. Returns false if out of
+/* Parses a list of processes. Malformed text counts as an empty list. Returns false if out of
  * memory. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
@@ -119,7 +120,7 @@ bool witness_runs(const struct cluster_view *view, uint64_t run);
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 
-/* The field names of the list and of a doubt about a process. */
+/* The field name of the list, and a function that writes the field name of a doubt. */
 extern const char witness_list[];
 void witness_doubt_name(uint64_t run, char name[WITNESS_FIELD]);
 

@@ -55,7 +55,7 @@ void sharded_close(struct sharded *filter)
 
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
-/* A request that concerns the witness of a shard. */
+/* A request that reads or changes the witness of a shard. */
 struct witness_errand {
     struct sharded *filter;
     uint32_t shard;
@@ -95,8 +95,8 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Returns whether the command changed the witness. If not, marks the shard as in doubt, because a
- * witness that cannot be written does not protect it. */
+/* Returns whether the command of an errand succeeded in changing the witness. If it failed, marks
+ * the shard as in doubt, because a witness that cannot be written does not protect the shard. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
     size_t at = 0;
@@ -150,8 +150,7 @@ static size_t witness_get(struct witness_errand *e)
     return 2;
 }
 
-/* Builds an HSET command that writes the list, or a doubt about the process that serves the
- * witness. */
+/* Builds an HSET command that writes the list, or a doubt about the shard's process. */
 static size_t witness_set(struct witness_errand *e)
 {
     witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
@@ -173,7 +172,7 @@ static size_t witness_clear(struct witness_errand *e)
     return 2 + witness->doubt_count;
 }
 
-/* An operation on witnesses: its command and the handler of the reply. */
+/* An operation on witnesses: the function that builds its command, and the reply handler. */
 struct witness_task {
     size_t (*words)(struct witness_errand *errand);
     cluster_answered *told;
@@ -183,7 +182,8 @@ static const struct witness_task witness_reading = { witness_get, witness_told }
 static const struct witness_task witness_writing = { witness_set, witness_set_told };
 static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
 
-/* Returns the request for an errand. Set the errand's filter and shard before the call. */
+/* Returns the request that performs a task for an errand. Requires the errand's filter and shard to
+ * be set. */
 static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
@@ -195,7 +195,8 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                  .context = e };
 }
 
-/* Sends a command for the witness of each selected shard. `texts` contains the values to write. */
+/* Sends a command for the witness of each selected shard. When witnesses are written, `texts`
+ * contains the new list for each shard, or NULL to write a doubt. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
@@ -233,7 +234,7 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
     return err;
 }
 
-/* Returns whether the witness of a shard is out of date. */
+/* Returns whether the witness of a shard is out of date and can be written now. */
 static bool witness_is_due(const struct sharded *filter, uint32_t shard,
                            const struct cluster_view *view, bool complete)
 {
@@ -280,8 +281,9 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must have been written first: if the slot moves
- * to a process on the old list, that process would be trusted as soon as the doubt is deleted. */
+/* Deletes the doubts that were read. The new lists must have been written first. Otherwise, if the
+ * slot moved to a process on the old list, that process would be trusted as soon as the doubt was
+ * deleted. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -449,7 +451,7 @@ struct sharded_job {
     uint64_t *done, *answers; /* bits */
     bg_err err;               /* the first error reply to a command */
     bg_errinfo *info;         /* text of that error */
-    bg_err told;              /* BG_ENOMEM if memory for a witness ran out */
+    bg_err told;              /* BG_ENOMEM if there was no memory for a witness */
     bool writes;              /* the job adds items; only queries need a trusted "no" */
     char why[WITNESS_WHY];    /* why a shard is not trusted */
 };
@@ -614,8 +616,8 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* After the commands, appends requests that read the witnesses of the job's shards. Servers without
- * witnesses receive no such requests. */
+/* After the commands, appends requests that read the witnesses of the job's shards. Servers that do
+ * not support witnesses receive no such requests. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -643,7 +645,7 @@ static void job_retract(struct sharded_job *job, const struct sharded_part *part
     }
 }
 
-/* Returns whether the witness was read after a command was executed. Within a round, a node
+/* Returns whether the shard's witness was read after a command was executed. Within a round, a node
  * executes its requests in order. */
 static bool job_is_read(const struct sharded_job *job, size_t command)
 {

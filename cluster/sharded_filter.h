@@ -9,7 +9,7 @@
  *
  * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The
  * witness is read before the first query to a shard, and again after the queries of each call, in
- * the same pipeline. Answers that are not trusted are not returned.
+ * the same pipeline. A "no" that is not trusted is not returned, so its item has no answer.
  *
  * Thread safety: a sharded filter belongs to one thread, like its cluster client.
  */
@@ -33,17 +33,17 @@ struct sharded {
         [SHARDS_MAX]; /* shards in doubt whose witness does not record the doubt yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
-    uint64_t holders[SHARDS_MAX]; /* run IDs of processes that serve the witnesses */
+    uint64_t holders[SHARDS_MAX]; /* run ID of the process that served each witness */
     struct link_process
         served[SHARDS_MAX];    /* the process that last answered for each shard */
-    struct witness *witnesses; /* witness of each shard, if it was read */
+    struct witness *witnesses; /* witness of each shard, if it has been read */
     bg_bytes *witness_names;
-    atomic_bool *witnessed; /* shards that have ever had a witness; may be shared */
+    atomic_bool *witnessed; /* shards that have ever had a witness */
     atomic_bool *own;
 };
 
-/* Opens a filter. Errors: BG_EINVAL for an invalid number of shards. `witnessed` may be replaced
- * afterwards with an array of the same length. */
+/* Opens a filter. Errors: BG_EINVAL for an invalid number of shards. Afterwards, the caller may
+ * replace `witnessed` with an array of the same length, which several filters can share. */
 bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info);
 void sharded_close(struct sharded *filter);
@@ -61,11 +61,11 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
 /*
- * A command for every shard. The command consists of words[0], the name of the shard, and the other
- * words. If `others` is not NULL, it lists filters with the same number of shards, and the names of
- * their corresponding shards follow the shard's name in the command (BG.MERGE). `told` is called
- * once for each shard, in any order, with the index of the shard and its reply, which may be an
- * error.
+ * A command to run on every shard. The command consists of words[0], the name of the shard, and the
+ * other words. If `others` is not NULL, it lists filters with the same number of shards, and the
+ * names of their corresponding shards follow the shard's name in the command (BG.MERGE). `told` is
+ * called once for each shard, in any order, with the index of the shard and its reply, which may be
+ * an error.
  */
 struct sharded_order {
     const bg_bytes *words;

@@ -42,7 +42,7 @@ uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port)
     return (uint16_t)map->count++;
 }
 
-/* Parses the digits at the start of a text, and removes them from the text. Returns false if there
+/* Parses the digits at the start of `text`, and advances `text` past them. Returns false if there
  * are no digits, or if the number is greater than `most`. */
 static bool map_digits(bg_bytes *text, uint64_t most, uint64_t *value)
 {
@@ -89,7 +89,7 @@ void map_give_all(struct slot_map *map, uint16_t node)
     }
 }
 
-/* Reads (host, port, ...) and returns the index of that node. */
+/* Reads a list (host, port, ...) that describes a node, and returns the node's index. */
 static uint16_t map_read_node(struct slot_map *map, bg_bytes reply, size_t *at,
                               uint16_t from)
 {

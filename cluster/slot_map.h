@@ -24,7 +24,7 @@ struct slot_map {
     const struct link_how *how; /* options for links to new nodes */
     struct node_link *nodes[MAP_NODES];
     size_t count;
-    uint16_t owner[SHARD_SLOTS]; /* indexes of nodes, or MAP_NOBODY */
+    uint16_t owner[SHARD_SLOTS]; /* index of each slot's owner, or MAP_NOBODY */
     bool replica[MAP_NODES];     /* nodes that replicate one of the owners */
 };
 

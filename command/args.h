@@ -11,8 +11,8 @@
 /* Returns whether an argument equals `word` (uppercase), ignoring case. */
 bool args_is(bg_bytes argument, const char *word);
 
-/* Parse an argument that consists entirely of a decimal integer or a finite real number. Return
- * false if the argument is not such a number. */
+/* Parse a whole argument as a decimal integer or as a finite real number. Return false if the
+ * argument is not valid. */
 bool args_count(bg_bytes argument, uint64_t *value);
 bool args_real(bg_bytes argument, double *value);
 
@@ -27,8 +27,8 @@ const char *args_show(bg_bytes argument, char text[64]);
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
-/* Returns the object called `name`, whatever its family. If there is none, sends NOFILTER and
- * returns NULL. */
+/* Returns the object called `name`, which may belong to any family. If there is none, sends
+ * NOFILTER and returns NULL. */
 struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {

@@ -109,8 +109,8 @@ static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
-/* Only the address of this text matters: the caller compares it, and calls args_arity to send the
- * error. */
+/* The caller recognizes this error by its address, and calls args_arity to send the reply instead
+ * of this text. */
 static const char bf_arity[] = "a value is missing";
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
@@ -147,7 +147,7 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
     return "ERR Unknown argument received";
 }
 
-/* Returns the error for mutually exclusive options, or NULL. */
+/* Returns an error if options conflict or EXPANSION is too large, and NULL otherwise. */
 static const char *bf_check(const struct bf_wish *wish)
 {
     const bool grows = !wish->nonscaling && wish->expansion != 0;
@@ -167,7 +167,7 @@ static const char *bf_check(const struct bf_wish *wish)
 }
 
 /* Returns the growth factor of the layers. The library supports the factors 2, 4 and 8. Other
- * values are rounded up, because fewer layers are faster; values above 8 become 8. */
+ * values are rounded up, because a filter with fewer layers is faster; values above 8 become 8. */
 static uint32_t bf_width(uint64_t expansion)
 {
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
@@ -281,8 +281,8 @@ static void bf_reserve(struct request *request)
     }
 }
 
-/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending a
- * reply. */
+/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending an
+ * error. */
 static struct object *bf_find_or_make(struct request *request,
                                       const struct bf_wish *wish)
 {
@@ -305,7 +305,7 @@ static struct object *bf_find_or_make(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
             bf_made_not(request, err, &info);
             return NULL;
         }
@@ -482,7 +482,8 @@ static const struct {
     { "EXPANSION", "Expansion rate" },  { "ERROR", "Error rate" }
 };
 
-/* RedisBloom clients request the first five fields; valkey-bloom clients may also request ERROR. */
+/* BF.INFO without a field name returns the first five fields, as in RedisBloom. ERROR, which
+ * valkey-bloom clients use, must be requested by name. */
 enum {
     BF_FACTS = sizeof bf_facts / sizeof *bf_facts,
     BF_FACT_ERROR = BF_FACTS - 1,
@@ -490,8 +491,8 @@ enum {
     BF_FACTS_SHOWN = BF_FACT_ERROR
 };
 
-/* Returns the requested capacity until the filter grows; the first layer can hold a few more
- * items. After that, returns the capacity of all layers. */
+/* Returns the requested capacity until the filter grows, although the first layer can hold a few
+ * more items. After the filter has grown, returns the capacity of all layers. */
 static uint64_t bf_capacity(const struct object *object)
 {
     const uint64_t asked = object->shape.items;

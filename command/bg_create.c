@@ -1,10 +1,10 @@
 /*
  * bg_create.c - BG.CREATE: creates a filter of any kind. All options have defaults.
  *
- * Without CAPACITY, BITS and BYTES, the filter is scalable, and its initial capacity is
- * bf-initial-size. If neither a rate nor a size is specified, the rate is bf-error-rate. A
- * Bloom-type filter created with CAPACITY rejects new items when it has reached that capacity, in
- * order to keep its rate, unless OVERFILL is set.
+ * If none of CAPACITY, BITS and BYTES is specified, the filter is scalable, and its initial
+ * capacity is bf-initial-size. If neither a rate nor a size is specified, the rate is
+ * bf-error-rate. Unless OVERFILL is set, a Bloom-type filter created with CAPACITY rejects new
+ * items once it has reached that capacity, so that its rate is not exceeded.
  */
 #include "bg_handlers.h"
 
@@ -54,7 +54,7 @@ void bgc_words(const char *text, char *to, size_t room)
         const size_t n = strcspn(text, " ,:;");
         const size_t step = n ? n : 1;
         if (n && n < sizeof word
-            && memchr(text, '_', n)) { /* an underscore identifies a field name */
+            && memchr(text, '_', n)) { /* words with an underscore are field names */
             memcpy(word, text, n);
         }
         const int more =

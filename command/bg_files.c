@@ -12,7 +12,7 @@
  * different kind, hash or secret; the name then refers to a new object.
  *
  * A file with a lower generation than the last file loaded is refused unless DISCARD is set. The
- * slot stores the last generation, and the object's shape includes it wherever objects are saved
+ * slot stores the generation of that file. The generation is saved with the object's shape
  * (object_describe), so it survives restarts, dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
@@ -50,7 +50,7 @@ static bg_err files_encode(const struct object *object, bool still, void **bytes
                            : dump_encode_filter(object, still, bytes, n, info);
 }
 
-/* Verifies an imported filter by encoding and parsing it. */
+/* Verifies an imported filter by encoding it and then decoding the result. */
 static bg_err files_verify_foreign(const struct object *object, const void *bytes,
                                    size_t n, bg_verify_report *report, bg_errinfo *info)
 {
@@ -186,8 +186,8 @@ static bool files_path(struct request *request, char path[FILES_PATH])
     return !err;
 }
 
-/* Parses the flags at the end of the arguments; each flag sets a bit. Returns false after sending
- * an error. */
+/* Parses the flags at the end of the arguments; each flag sets a bit in *flags. Returns false after
+ * sending an error. */
 static bool files_flags(struct request *request, const char *const *words, size_t n,
                         uint32_t *flags)
 {
@@ -289,7 +289,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
-        /* Clients would mistake BG_EIO for a journal error. */
+        /* BG_EIO would be sent as MISCONF, which clients would mistake for a journal error. */
         return err == BG_EIO ? BG_EINVAL : err;
     }
     shape.hash = reload->about.profile;
@@ -397,7 +397,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        /* Clients would mistake BG_EIO for a journal error. */
+        /* BG_EIO would be sent as MISCONF, which clients would mistake for a journal error. */
         return err == BG_EIO ? BG_EINVAL : err;
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */

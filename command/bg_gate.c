@@ -1,10 +1,11 @@
 /*
  * bg_gate.c - BG.LOOKUP returns a definite "no" or the backing store's answer; BG.WROTE adds keys
- * that a program has written to the gate's backing store.
+ * to a gate's filter after a program has written them to the backing store.
  *
- * The reply is an array of two elements: whether the key exists (1, 0, or null if the backing
- * store did not answer), and the outcome: absent_by_filter, absent_by_cache, absent_by_truth,
- * present or unknown. A gate that fails closed replies with an error instead of "unknown".
+ * The reply to BG.LOOKUP is an array of two elements: whether the key exists (1, 0, or null if the
+ * backing store did not answer), and the outcome: absent_by_filter, absent_by_cache,
+ * absent_by_truth, present or unknown. A gate that fails closed replies with an error instead of
+ * "unknown".
  */
 #include "bg_handlers.h"
 

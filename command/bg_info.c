@@ -82,7 +82,7 @@ static void info_estimate(struct info_map *map, const char *title,
 
 /* ---- Sections -------------------------------------------------------------------------------- */
 
-/* The data about a filter in a slot. */
+/* The data that BG.INFO reports about a filter. */
 struct info_facts {
     const struct object *object;
     bg_filter_info about; /* information about the base filter */
@@ -222,8 +222,8 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->about.struct_size = sizeof facts->about;
     facts->health.struct_size = sizeof facts->health;
     facts->stats.struct_size = sizeof facts->stats;
-    bg_err err = bg_filter_sample_info(object_pin(object, &pin), 1,
-                                       &facts->about); /* counts almost no bits */
+    /* A sample of 1 byte is enough, because the fields used here do not depend on the sample. */
+    bg_err err = bg_filter_sample_info(object_pin(object, &pin), 1, &facts->about);
     bg_slot_unpin(object->slot, &pin);
     err = err ? err : bg_slot_get_info(object->slot, &facts->stats);
     err = err ? err : bg_slot_sample_health(object->slot, INFO_READ, &facts->health);

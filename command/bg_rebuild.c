@@ -6,10 +6,11 @@
  *     BG.REBUILD name ADD item [item ...]        repeated, by any number of clients
  *     BG.REBUILD name COMMIT                     puts the new filter into service and saves it
  *
- * After BEGIN, every add to the filter is also applied to the new filter. Therefore, no keys are
- * lost if a client starts reading the backing store after BEGIN has returned. Until COMMIT, a crash
- * or ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old filter,
- * so adds that are recorded in the meantime apply to both filters. Each step holds `writing`.
+ * After BEGIN, every add to the old filter is also applied to the new filter. Therefore, no keys
+ * are lost if a client starts reading the backing store after BEGIN has returned. Until COMMIT, a
+ * crash or ABORT leaves the old filter in use. The new filter has the kind and the hash of the old
+ * filter, so adds that are recorded in the meantime apply to both filters. Each step holds
+ * `writing`.
  */
 #include "bg_handlers.h"
 
@@ -125,7 +126,7 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
-        /* Otherwise, copies of the object would have a different window position. */
+        /* Without this call, copies of the object would have a different window position. */
         object_position(object);
     }
     object_vacate(object);

@@ -207,8 +207,8 @@ static struct object *cf_find(struct request *request, const char *missing, bool
     return object;
 }
 
-/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending a
- * reply. */
+/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending an
+ * error. */
 static struct object *cf_find_or_make(struct request *request,
                                       const struct cf_wish *wish)
 {
@@ -224,7 +224,7 @@ static struct object *cf_find_or_make(struct request *request,
         }
         bg_errinfo info = { 0 };
         const bg_err err = cf_create(request, wish, &info);
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
             args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
             return NULL;
         }
@@ -318,7 +318,7 @@ static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
 {
     const bg_bytes *items = list->items + list->done;
     struct host *host = list->request->host;
-    if (list->absent_only) { /* one at a time, because items may repeat */
+    if (list->absent_only) { /* one at a time, because the list may contain duplicates */
         bool added = false;
         const bg_err err = object_add_absent(list->object, host, *items, &added, info);
         list->answers[list->done] = added ? 1 : 0;
@@ -334,7 +334,7 @@ static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
     return err;
 }
 
-/* Adds all items. Stops at errors other than BG_EFULL. */
+/* Adds all items. Stops at the first error other than BG_EFULL. */
 static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
 {
     size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
@@ -512,7 +512,7 @@ static struct cf_figures cf_measure(const struct object *object)
     const uint64_t added = atomic_load(&object->items),
                    gone = atomic_load(&object->deleted);
     const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
-    /* For imported filters, report the slots of the first filter, as RedisBloom does. */
+    /* For imported filters, report the number of slots in the first filter, as RedisBloom does. */
     const uint64_t slots =
         object->foreign ? object->shape.items : object_capacity(object);
     return (struct cf_figures){ .size = object_bytes(object),

@@ -2,8 +2,8 @@
  * command_table.h - the single list of commands: names, arguments, properties and handlers.
  *
  * Each family of commands (bf.c, cf.c, bg.c, and the host's own) has an array of `struct command`,
- * which ends with an entry without a name. These arrays are the source for the dispatcher, arity
- * checks, COMMAND INFO and COMMAND DOCS, the ACL categories, the tests, and the list in
+ * which ends with an entry whose `name` is NULL. These arrays are the source for the dispatcher,
+ * arity checks, COMMAND INFO and COMMAND DOCS, the ACL categories, the tests, and the list in
  * docs/commands.md.
  */
 #ifndef COMMAND_COMMAND_TABLE_H
@@ -14,7 +14,7 @@
 enum {
     COMMAND_WRITE = 1u << 0,    /* may change data */
     COMMAND_READONLY = 1u << 1, /* never changes data */
-    COMMAND_DENYOOM = 1u << 2,  /* refused while memory usage exceeds its limit */
+    COMMAND_DENYOOM = 1u << 2,  /* refused while memory usage exceeds the limit */
     COMMAND_FAST = 1u << 3, /* takes microseconds, regardless of the filter's size */
     COMMAND_SLOW = 1u << 4, /* slow; does not run on event-loop threads */
     COMMAND_ADMIN = 1u << 5,
@@ -53,14 +53,14 @@ enum {
  * "CLIENT|KILL". */
 struct command {
     const char *name; /* in uppercase */
-    int arity;        /* number of words, including the name; negative for a minimum */
+    int arity;        /* number of words, including the name; negative if a minimum */
     uint32_t flags;
     uint32_t categories;
     int first_key, last_key,
         key_step; /* 0 if there are no keys; a negative last_key counts from the end */
     void (*run)(struct request *request);
-    /* For pipelines: runs n requests of this command for one object together, and sends a reply to
-     * each request. The requests differ only in argv[2]. If NULL, requests run one by one. */
+    /* For pipelines: runs n requests of this command for one object together, and sends one reply
+     * per request. The requests differ only in argv[2]. If NULL, requests run one by one. */
     void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
     const char
         *syntax; /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */

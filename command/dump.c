@@ -63,7 +63,7 @@ void dump_give(const struct object *object, void *bytes, size_t n)
     }
 }
 
-/* Returns options that produce the same bytes for the same content. */
+/* Returns encoding options that produce the same bytes for the same content. */
 static bg_save_options dump_options(const struct object_shape *shape, uint32_t flags)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
@@ -96,7 +96,7 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
             dump_give(object, *bytes, before + room);
             *bytes = NULL;
         } else {
-            /* Keep counting only the bytes that dump_give will release. */
+            /* Count exactly the bytes that dump_give will release. */
             ledger_release(LEDGER_TRANSFERS, room - *n);
         }
     }
@@ -296,8 +296,7 @@ static void dump_reply_end(struct request *request)
 }
 
 /* Replies with a cursor and a chunk of at most `most` bytes starting at `offset`. The cursor is
- * `base` plus the offset after the chunk. At the end of the dump, it is 0 if `ends` is
- * set. */
+ * `base` plus the offset after the chunk. If `ends` is set, the last cursor is 0. */
 static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {

@@ -3,8 +3,8 @@
  * BG.LOAD.
  *
  * A dump is a copy of the object at one point in time. The object keeps this copy until the copy
- * has been read completely, the next dump starts, or five minutes have passed without a read. There
- * is one copy per object.
+ * has been read completely, the next dump starts, or five minutes have passed without a read. An
+ * object has at most one copy.
  *
  *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   the description (object.h)
  *               a filter file (bg_encode), or an imported filter (docs/foreign.md)
@@ -18,10 +18,10 @@
  * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without the headers
  * described above. BF.LOADCHUNK loads such dumps.
  *
- * While a dump is being loaded, its name refers to an object with unknown content (object.h).
- * Chunks arrive in order. Memory use grows with the number of bytes received, not with a size
- * announced in a header, up to settings->max_filter_bytes plus a margin (gather.h). After the last
- * chunk, the whole dump is verified, and the name is bound to a new object.
+ * While a dump is being loaded, the target name refers to an object with unknown content
+ * (object.h). Chunks arrive in order. Memory use grows with the number of bytes received, not with
+ * a size announced in a header, up to settings->max_filter_bytes plus a margin (gather.h). After
+ * the last chunk, the whole dump is verified, and the name is bound to a new object.
  *
  * dump_write needs no copy if no other thread changes the object while it is being written. A dump
  * that is read by several commands needs a copy, since the object may change between these
@@ -70,9 +70,9 @@ bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn 
                   void *context, size_t *all, bg_errinfo *info);
 
 /* Creates an imported object of this shape from gathered bytes, which are untrusted. The encoded
- * filter extends from offset `at` to the end of the gathered bytes. The memory is released while
- * the bytes are read, so after a failure, the bytes are lost if `gather->given` is not 0. Errors:
- * those of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
+ * filter extends from offset `at` to the end of the gathered bytes. Memory is released while the
+ * bytes are read. If the call fails and `gather->given` is not 0, the bytes are lost. Errors: those
+ * of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);

@@ -41,21 +41,21 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* checksum of a Bloomgate stream */
-    uint64_t done, total; /* bytes of the stream or the parts: received, expected */
-    uint64_t size;        /* size of the complete dump, including record headers */
-    struct gather gather; /* the dump, `size` bytes */
-    uint64_t used;        /* bytes written at the start of the buffer */
-    uint64_t counted;     /* bytes counted in object->held and in the ledger */
-    size_t header;        /* size of a RedisBloom header in bytes */
-    uint64_t first;       /* size of a cuckoo filter's first part in bytes */
-    uint32_t expansion;   /* growth factor of a cuckoo filter's other parts */
+    uint64_t done, total;      /* bytes received and expected (stream, or all parts) */
+    uint64_t size;             /* size of the complete dump, including record headers */
+    struct gather gather;      /* the dump, `size` bytes */
+    uint64_t used;             /* bytes written at the start of the buffer */
+    uint64_t counted;          /* bytes counted in object->held and in the ledger */
+    size_t header;             /* size of a RedisBloom header in bytes */
+    uint64_t first;            /* size of a cuckoo filter's first part in bytes */
+    uint32_t expansion;        /* growth factor of a cuckoo filter's other parts */
 };
 
 /* The error texts of a family of commands. */
 struct load_words {
     uint32_t families;
     const char *not_found;  /* no load is in progress */
-    const char *place;      /* a chunk that does not follow the last chunk */
+    const char *place;      /* a chunk that does not follow the previous chunk */
     const char *too_big;    /* a chunk that crosses the end of a part */
     const char *bad_header; /* an invalid first chunk; NULL selects `bad` */
     const char *bad;        /* an invalid dump */
@@ -218,7 +218,7 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
- * if the chunk does not follow the last chunk; BG_EINVAL if it crosses the end of a part;
+ * if the chunk does not follow the previous chunk; BG_EINVAL if it crosses the end of a part;
  * BG_ENOMEM, in which case nothing has changed and the chunk can be retried. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
@@ -476,7 +476,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
             ? load_finish_foreign(request, object->load, &made, info)
             : load_finish_stream(request, object->load, words->families, &made, info);
     load_forget(object);
-    object->loading = !err; /* stays true until the object is replaced */
+    object->loading = !err; /* on success, stays true until the object is replaced */
     pthread_mutex_unlock(&object->dumping);
     err = err ? err : host->ops->replace(host, request->argv[1], object, made, info);
     if (err) {
@@ -486,7 +486,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         object_free(made);
         return err == BG_EINVAL
                    ? BG_EFORMAT
-                   : err; /* the caller interprets BG_EINVAL as a chunk that is too big */
+                   : err; /* to the caller, BG_EINVAL means that a chunk is too big */
     }
     return BG_OK;
 }
@@ -564,8 +564,8 @@ static void load_stream(struct request *request, const struct load_words *words,
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* Parses a header. Returns BG_EFORMAT unless the sizes in the header add up. The library's decoder
- * later checks the other fields. */
+/* Parses a header. Returns BG_EFORMAT if the sizes in the header do not add up. The library's
+ * decoder later checks the other fields. */
 static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {
@@ -591,7 +591,8 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     return BG_OK;
 }
 
-/* Parses the header of a cuckoo filter. The library's decoder later checks the other fields. */
+/* Parses the header of a cuckoo filter, and checks the fields that determine its size. The
+ * library's decoder later checks the other fields. */
 static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {

@@ -7,7 +7,8 @@
 
 #define DUMP_BEGIN "bloomgate dump 1 "
 
-/* No RedisBloom dump starts with these bytes, because they would be an item count above 2^56. */
+/* No RedisBloom dump starts with these bytes, because they would represent an item count above
+ * 2^56. */
 static const uint8_t dump_magic[8] = { 'B', 'G', 'd', 'u', 'm', 'p', '1', '\n' };
 
 uint64_t dump_checksum(const void *bytes, size_t n)
