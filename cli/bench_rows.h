@@ -20,7 +20,7 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 struct bench_row {
     bg_kind kind;
     bg_err err;          /* BG_OK, or the error that prevented the measurement */
-    char why[PLAN_TEXT]; /* the error message, which uses option names */
+    char why[PLAN_TEXT]; /* the error message, which refers to options by name */
     struct measured result;
 };
 

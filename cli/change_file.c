@@ -24,7 +24,7 @@ const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
     return text;
 }
 
-/* Refuses to change a pointer file, because the file it points to must not change. */
+/* Refuses to change a pointer file, because the published file it points to must not change. */
 static int change_expect_no_pointer(const struct change *c)
 {
     return filter_is_ours(c->to, &c->options->open) && filter_is_pointer(c->to)
@@ -36,8 +36,8 @@ static int change_expect_no_pointer(const struct change *c)
                : CLI_OK;
 }
 
-/* Claims the file to write. Follows links, so that the target is replaced rather than the link
- * itself. */
+/* Claims the file to write. If a file is changed in place, follows links, so that the target is
+ * replaced rather than the link itself. */
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;

@@ -97,8 +97,8 @@ static void chart_tick(struct chart_ticks *ticks, double at, bool named)
     }
 }
 
-/* Places ticks at powers of ten and their multiples. If there are few decades, multiples of 2 and 5
- * are also labeled. */
+/* Places ticks at powers of ten and their multiples. If the axis spans few decades, ticks at 2 and
+ * 5 times a power of ten are also labeled. */
 static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
 {
     const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
@@ -119,7 +119,7 @@ static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *t
     }
 }
 
-/* Returns a step of 1, 2 or 5 times a power of ten, for five to ten ticks. */
+/* Returns a step that results in four to nine ticks: 1, 2 or 5 times a power of ten. */
 static double chart_step(double range)
 {
     const double power = pow(10, floor(log10(range / 5)));
@@ -236,8 +236,8 @@ static void chart_stroke(FILE *to, unsigned style)
                   style / CHART_COLORS % 2 ? " stroke-dasharray=\"7 4\"" : "");
 }
 
-/* Computes the position of a point, clipped to just outside the plot. Returns false if the point
- * cannot be drawn. */
+/* Computes the position of a point. Clips y to at most one plot height above or below the plot.
+ * Returns false if the point cannot be drawn. */
 static bool chart_point(const struct chart_lines *lines, const struct chart_series *s,
                         size_t i, double *x, double *y)
 {
@@ -464,7 +464,7 @@ static void chart_write(const struct chart_page *page, FILE *to)
     (void)fputs("</svg>\n", to);
 }
 
-/* Writes to a temporary file next to `path`; errors mention `path`. */
+/* Writes the page to the temporary file `beside`; error messages show `path`. */
 static int chart_write_file(const struct chart_page *page, const char *beside,
                             const char *path)
 {

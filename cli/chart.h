@@ -4,7 +4,7 @@
  * A page has a title, a subtitle, and charts arranged vertically, each with a legend on the right.
  * The page is built in memory and written atomically. The background is always white.
  * Color-blind readers can distinguish the colors; lines also differ in dash pattern and marker, so
- * that they can be distinguished in print.
+ * that they can be distinguished in black-and-white print.
  */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
@@ -31,7 +31,7 @@ struct chart_axis {
     enum chart_unit unit;
 };
 
-/* A line, which has a gap where y is not finite, and is clipped where y is out of range. A line
+/* A line. It has gaps where y is not finite, and is clipped where y is out of range. A line
  * with one point is drawn as a marker. */
 struct chart_series {
     const char *name;
@@ -56,7 +56,7 @@ struct chart_bars {
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* in row order; values that are not finite have no bar */
+    const double *values; /* row by row; values that are not finite have no bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);

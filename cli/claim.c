@@ -177,7 +177,7 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     return stop_wanted() ? (int)CLI_INTERRUPTED : CLI_OK;
 }
 
-/* Reports errno for the file, or for its lock file if the lock file cannot be opened. */
+/* Reports errno for the lock file if it exists, and otherwise for the file itself. */
 static int claim_failed(const char *path, const char *name)
 {
     const int why = errno;
@@ -254,7 +254,8 @@ int claim_file(const char *path)
     return claim_name(path, path);
 }
 
-/* Writes `text` after the first `n` bytes of a path. */
+/* Replaces a path after its first `n` bytes with `text`. Returns false if the result is too
+ * long. */
 static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
 {
     const bool fits = n + strlen(text) < CLAIM_PATH;
@@ -265,7 +266,7 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
 }
 
 /* Replaces the path of a link with the path of its target. Returns false if the path is not a link,
- * or if the target is too long. */
+ * or if the target's path is too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];
@@ -295,8 +296,8 @@ static bool claim_has_links(const char *path)
     return false;
 }
 
-/* Resolves a path, even if its links lead to a file that does not exist. A path without links
- * is unchanged. */
+/* Resolves the links in a path, even if they refer to a file that does not exist. A path without
+ * links is unchanged. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);

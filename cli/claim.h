@@ -7,7 +7,7 @@
  * directory, FILE.bloomgate-lock:
  *
  *   (L1) the holder removes the lock file before it exits; if a command locks a lock file that was
- *     removed in the meantime, the command starts over;
+ *        removed in the meantime, the command starts over;
  *   (L2) the kernel releases the lock if the holder is killed, so a leftover lock file blocks no
  *        other command;
  *   (L3) the holder removes only its own lock file: if that file was already removed, another
@@ -27,17 +27,16 @@
 
 enum { CLAIM_PATH = 4096 };
 
-/* Claims the name `path`, where a file may or may not exist. If another command holds the claim,
- * waits for at most BLOOMGATE_LOCK_WAIT (default: 60s). Reports errors, and returns an exit
- * code. */
+/* Claims `path`, whether or not a file exists there. If another command holds the claim, waits up
+ * to BLOOMGATE_LOCK_WAIT (default: 60s). Reports errors, and returns an exit code. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes the file's name to `to`. Links are followed even
- * if the target does not exist. From then on, use `to` for reading and writing, because the links
- * may be changed at any time. */
+/* Claims the file that `path` refers to, and writes the file's path to `to`. Links are followed
+ * even if the target does not exist. From then on, use `to` for reading and writing, because the
+ * links may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
-/* Returns whether this command has claimed the file that `path` leads to, through this path or a
+/* Returns whether this command has claimed the file that `path` refers to, through this path or a
  * different path. The file does not have to exist. */
 bool claim_holds(const char *path);
 

@@ -56,8 +56,8 @@ int cluster_vouch(struct cluster_work *work, struct sharded *filter,
  * Returns an exit code. */
 int cluster_renew(struct cluster_work *work);
 
-/* Fails if shards of a filter may have lost keys, because these keys would also be missing from a
- * copy of the filter. Returns an exit code. */
+/* Fails if any shard of a filter may have lost keys, because these keys would also be missing from
+ * a copy of the filter. Returns an exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 

@@ -39,7 +39,8 @@ struct shard_dump {
     bg_errinfo why;
 };
 
-/* Stores a chunk. Returns false if the chunk does not follow the previous chunk. */
+/* Stores a chunk. Returns false if the chunk does not follow the previous chunk, or if out of
+ * memory. */
 static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
 {
     if (chunk->offset == 0) {

@@ -3,7 +3,7 @@
  * memory.
  *
  * The codec contains the data that all filters of a policy share: the hasher, the name, and the
- * kind and bits per key of new filters. A filter describes its own layout, so the kind and the bits
+ * kind and bits per key of new filters. Each filter stores its own layout, so the kind and the bits
  * per key can change each time a database is opened. The hash cannot change, because existing
  * filters depend on it, so it is part of the policy name.
  *
@@ -65,8 +65,8 @@ static bg_err codec_check(const bg_leveldb_options *options, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the policy name. The name includes the hash, so filters with a different hash are never
- * read. */
+/* Sets the policy name. The name includes the hash, so filters built with a different hash are
+ * never read. */
 static void codec_take_name(bg_leveldb_codec *codec, const bg_hash_spec *hash)
 {
     (void)strcpy(codec->name, BG_LEVELDB_NAME);
@@ -124,7 +124,7 @@ const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec)
 
 /* ---- Building ------------------------------------------------------------------------ */
 
-/* Hashes all keys. Removes adjacent duplicate keys. LevelDB passes keys in sorted order, so equal
+/* Hashes all keys, and drops adjacent duplicates. LevelDB passes keys in sorted order, so equal
  * keys are adjacent. */
 static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
                          const size_t *lengths, size_t n, uint64_t *hashes)
@@ -173,7 +173,7 @@ char *bg_leveldb_codec_make(const bg_leveldb_codec *codec, const char *const *ke
         struct small_shape shape =
             small_shape_for(kept, codec->bits_per_key, codec->bloom);
         out = codec_make_shape(&shape, hashes, kept, bytes);
-        if (!out && shape.rows) { /* no solution exists, or out of memory */
+        if (!out && shape.rows) { /* no solution was found, or memory ran out */
             shape = small_shape_for(kept, codec->bits_per_key, true);
             out = codec_make_shape(&shape, hashes, kept, bytes);
         }

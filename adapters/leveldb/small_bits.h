@@ -1,14 +1,14 @@
 /*
- * small_bits.h - reads bits from bytes and derives the ribbon equation of a hash, for both building
- * and querying small filters.
+ * small_bits.h - reads bits from byte arrays, and derives the ribbon equation for a hash. Used for
+ * both building and querying small filters.
  */
 #ifndef SMALL_BITS_H
 #define SMALL_BITS_H
 
 #include "small_filter.h"
 
-/* Reads 8 bytes as a little-endian number, regardless of the machine. Compilers turn this into one
- * load. */
+/* Reads 8 bytes as a little-endian number, regardless of the machine's byte order. On little-endian
+ * machines, compilers turn this into a single load. */
 static inline uint64_t small_word(const uint8_t *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16
@@ -37,8 +37,8 @@ static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
            | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
 }
 
-/* Reads 64 bits starting at bit `at` of n bytes. Returns zeros for bits beyond the end, without
- * accessing them. */
+/* Reads 64 bits starting at bit `at` of an array of n bytes. Bits beyond the end are returned as
+ * zeros, and are not accessed. */
 static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
 {
     if (at / 8 + 9 <= n) {
@@ -67,10 +67,10 @@ static inline uint64_t small_ones(size_t n)
 }
 
 /*
- * Returns the equation of a hash in a ribbon with this many columns (1 .. 2^32 - 1). The equation
- * spans all columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns starting at
- * a position that depends on the hash. Hashes are well mixed, so the bits of the hash itself serve
- * as the values and the start position.
+ * Returns the equation for a hash in a ribbon with this many columns (1 to 2^32 - 1). If there are
+ * at most SMALL_DENSE columns, the equation spans all of them. Otherwise, it spans SMALL_DENSE
+ * columns, starting at a position that depends on the hash. Hashes are well mixed, so the bits of
+ * the hash itself serve as the values and the start position.
  */
 static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,
                                                       size_t columns)

@@ -2,12 +2,13 @@
  * small_filter.c - the layout of small filters.
  *
  * LevelDB builds a filter for every data block. With keys of 16 bytes and values of 100 bytes, a
- * block holds about 37 keys. LevelDB's built-in filter is a Bloom filter of about 47 bytes, whose k
- * positions are derived from one 32-bit hash by double hashing. With so few bits, the positions of
- * a key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key. With well-mixed
- * positions, a Bloom filter would have a rate of 1 in 125. But all keys are known when a filter is
- * built, and there are few of them. The usual objections to solving equations (time, memory, spare
- * columns) therefore carry little weight, and the optimal rate of 1 in 2^10 is within reach.
+ * block holds about 37 keys. LevelDB's built-in filter is a Bloom filter of about 47 bytes, which
+ * derives the k bit positions of a key from one 32-bit hash by double hashing. With so few bits,
+ * the positions of a key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key.
+ * With well-mixed positions, a Bloom filter would have a rate of 1 in 125. But all keys are known
+ * when a filter is built, and there are few of them. The usual costs of solving a system of
+ * equations instead (time, memory, spare columns) are therefore low, and the optimal rate of 1 in
+ * 2^10 is within reach.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
@@ -16,26 +17,27 @@
  *   then     bits      bit i is bit i % 8 of byte i / 8
  *
  * Ribbon. The bits are `rows` rows of m columns each, where m = bits / rows; unused bits at the end
- * are zero. A hash has m coefficients and one value per row (small_equation_of). The set may
- * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
- * the hash's value for that row. The builder solves these equations for all keys (small_solve.c).
- * The values of an absent key match only by chance, with probability 2^-rows, regardless of the
- * number of keys.
+ * are zero. A hash has m coefficients and one value per row (small_equation_of). A query answers
+ * "maybe" if, in every row, the parity of the columns selected by the hash's coefficients equals
+ * its value for that row. The builder solves these equations for all keys (small_solve.c). The
+ * values of an absent key match only by chance, with probability 2^-rows, regardless of the number
+ * of keys.
  *   With up to 128 columns, an equation spans all of them, so the number of columns can equal the
  *   number of keys. A random square system over GF(2) can be solved with probability 0.29, so 3.5
  *   seeds are needed on average. If none of the eight seeds works, which happens in 6% of cases,
- *   one more byte is used. With more keys, the coefficients of a key span 128 columns, starting at
- *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
- *   one row fewer than there are bits per key, and uses fewer bits than requested.
+ *   the filter is enlarged by one byte, and all seeds are tried again. With more keys, the
+ *   coefficients of a key span 128 columns, starting at a position that its hash selects, and there
+ *   must be more columns than keys. Such a ribbon has one row fewer than the requested number of
+ *   bits per key, and is smaller than requested.
  *
- * Bloom filter. The filter has m = `bits` positions, and a hash selects k of them. Position i of a
- * hash is derived from one half of a 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to
- * build than a ribbon, and is used for more than a million keys.
+ * Bloom filter. The filter has m = `bits` positions, and a hash selects k of them. Positions 2j and
+ * 2j + 1 are the two halves of a 64-bit mix of the hash and j, each scaled to m. A Bloom filter is
+ * cheaper to build than a ribbon, and is used for more than a million keys.
  *
- * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
- * bytes that are too short, have an unknown layout, or have a wrong check byte. LevelDB stores one
- * checksum for all filters of a table, but verifies it only with paranoid checks enabled. Without
- * the check byte, a ribbon with wrong bits would answer "no" for half of its keys.
+ * Invalid bytes. Queries return "maybe" for bytes that are not a valid filter: bytes that are too
+ * short, have an unknown layout, or have a wrong check byte. LevelDB stores one checksum for all
+ * filters of a table, but verifies the checksum only if paranoid checks are enabled. Without the
+ * check byte, a damaged ribbon would answer "no" for half of its keys.
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
@@ -57,7 +59,7 @@ enum {
         SMALL_MAX_ROWS * SMALL_SEEDS, /* layout byte of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
     SMALL_MIN = 8,       /* minimum number of bytes for the bits, as in LevelDB */
-    SMALL_CHECKED = 4096 /* in bytes; checking larger filters would take too long */
+    SMALL_CHECKED = 4096 /* in bytes; the bits of larger filters take too long to check */
 };
 
 /* ---- The check ----------------------------------------------------------------------- */
@@ -69,10 +71,10 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 
 /*
  * Computes the XOR of the layout, the length and all 8-byte words, with adjacent words rotated by
- * different numbers of bits. Returns the XOR of the 8 bytes of the result. Damage within one byte
- * changes at most one bit at each position mod 8, so the check always detects such damage. It
- * misses any other damage with probability 1/256. The check byte of all-zero data is not zero. Four
- * independent sums allow the CPU to overlap the loads.
+ * different numbers of bits, and returns the XOR of the result's 8 bytes. Damage within one byte
+ * changes at most one bit at each position mod 8, so the check always detects such damage. The
+ * check misses any other damage with probability 1/256. The check byte of all-zero data is not
+ * zero. Four independent sums allow the CPU to overlap the loads.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -105,7 +107,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 
 /* ---- Bloom filters ------------------------------------------------------------------- */
 
-/* Returns two positions of a hash among m bits, where m < 2^32. */
+/* Computes positions 2 * pair and 2 * pair + 1 of a hash among m bits. Requires m < 2^32. */
 static inline void small_filter_positions(uint64_t hash, uint32_t pair, uint64_t m,
                                           uint64_t at[2])
 {
@@ -173,7 +175,8 @@ SMALL_INLINE uint32_t small_filter_miss(const struct small_question *q, uint32_t
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* Does the same as small_filter_miss, without checking for the end of the bits. */
+/* Like small_filter_miss, but without checking for the end of the bits. Requires
+ * small_filter_is_near. */
 SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uint32_t r,
                                              bool popcnt)
 {
@@ -197,8 +200,8 @@ SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t 
 }
 
 /*
- * Checks four rows together: a branch after each row would be mispredicted half the time, whereas a
- * branch after four rows goes the same way 15 times in 16.
+ * Checks four rows together. For an absent key, a branch after each row would be mispredicted half
+ * the time, whereas a branch after four rows goes the same way 15 times in 16.
  */
 SMALL_INLINE bool small_filter_miss_in_four(const struct small_question *q, uint32_t r,
                                             bool popcnt)
@@ -323,7 +326,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
         shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_MIN;
         shape.max_bytes =
             SMALL_HEADER + SMALL_MIN + small_filter_bytes(shape.limit, shape.rows);
-    } else { /* no ribbon is possible, or its rate would not be lower */
+    } else { /* no ribbon is possible, or a ribbon would not have a lower rate */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
                   : best_k > SMALL_MAX_ROWS ? SMALL_MAX_ROWS
@@ -355,7 +358,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
         size_t columns =
-            bytes * 8 / shape->rows; /* queries compute the same number of columns */
+            bytes * 8 / shape->rows; /* queries compute the number in the same way */
         if (columns > shape->limit) {
             return 0;
         }

@@ -5,22 +5,22 @@
  * must equal bit r of the key's values. All rows have the same coefficients, so one elimination
  * solves for all rows at once.
  *
- * In LevelDB, the coefficients and values of an equation usually fit into one or two words. In that
- * case, the whole matrix is brought to diagonal form: for each column, the first remaining equation
- * that contains the column is XORed into all other equations that contain it. This is more work
- * than necessary, but it has no branches, and compilers vectorize it, so it is twice as fast as the
- * method below.
+ * In LevelDB, the coefficients and values of an equation usually fit into one or two 64-bit words.
+ * In that case, the whole matrix is brought to diagonal form: for each column, the first remaining
+ * equation that contains the column is XORed into all other equations that contain it. This is more
+ * work than necessary, but it has no branches, and compilers vectorize it, so it is twice as fast
+ * as the method below.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
  * such an equation exists. Bit 0 of its coefficients stands for column i and is always set. As long
- * as the first column of a new equation has a pivot, the equation is XORed with that pivot. The
- * loop ends when the equation has no coefficients left, or when its first column has no pivot. In
- * the latter case, the equation becomes the pivot of that column. Afterwards, the columns are
- * determined from last to first.
+ * as the first column of a new equation has a pivot, the equation is XORed with that pivot. This
+ * step is repeated until the equation has no coefficients left, or until its first column has no
+ * pivot. In the latter case, the equation becomes the pivot of that column. Afterwards, the bits
+ * are computed column by column, from the last column to the first.
  *
- * In both methods, an equation without coefficients must have zero values, as is the case for a
- * repeated key; otherwise, it contradicts the other equations. Columns that are not the first of
- * any equation are free, and are set to zero.
+ * In both methods, an equation that has no coefficients left must have only zero values, as the
+ * equation of a repeated key does; otherwise, it contradicts the other equations. Columns without a
+ * pivot are free, and are set to zero.
  */
 #include "small_solve.h"
 
@@ -58,8 +58,8 @@ static void small_matrix_fill(struct small_matrix *m, uint32_t seed,
     }
 }
 
-/* Moves an equation that contains the column to index `used`. Returns false if no remaining
- * equation contains it. */
+/* Finds a remaining equation that contains the column, and swaps it with the equation at index
+ * `used`. Returns false if there is none. */
 static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column)
 {
     const uint64_t *words = m->words[column / 64];
@@ -76,8 +76,8 @@ static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column
     return false;
 }
 
-/* XORs a pivot into all equations in which bit `at` of `words` is set. `words` is the array with
- * one word of each equation, and `others` is the array with the other word. */
+/* XORs the pivot, which is equation `used`, into all other equations whose bit `at` is set in
+ * `words`. `words` contains one word of each equation, and `others` contains the other word. */
 static void small_matrix_clear(uint64_t *restrict words, uint64_t *restrict others,
                                size_t n, size_t used, unsigned at)
 {
@@ -132,8 +132,7 @@ static void small_matrix_write(const struct small_matrix *m, size_t used, uint8_
     }
 }
 
-/* Solves the equations for n hashes. Requires n <= SMALL_DENSE and columns + rows <= SMALL_DENSE.
- * */
+/* Solves the equations for n hashes. Requires n and columns + rows to be at most SMALL_DENSE. */
 static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
                               const uint64_t *hashes, size_t n, uint8_t *bits)
 {

@@ -6,7 +6,7 @@
 struct redis_api redis;
 
 /* The server's lookup function, to which the first word of a context points. It stores the address
- * of the API function called `name` in *place. */
+ * of the API function with this name in *place. */
 typedef int (*redis_api_find)(const char *name, void *place);
 
 enum api_need { API_OPTIONAL, API_REQUIRED };

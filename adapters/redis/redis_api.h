@@ -5,13 +5,13 @@
  * receives points to a function that looks up API functions by name. REDIS_API lists all functions
  * that the module uses. REQUIRED functions exist in Redis 7.0, Valkey 8.0 and all later versions.
  * OPTIONAL functions may be missing, so test them for NULL. Valkey provides every function under
- * its Redis name, so one binary works with both.
+ * its Redis name, so one binary works with both servers.
  *
  *     redis.ReplyWithLongLong(ctx, 1);
  *     if (redis.TryCalloc) { ... }
  *
- * Struct layouts and constants are the binary interface of these servers. They never change,
- * since servers load modules that were built years ago.
+ * Struct layouts and constants are part of the servers' binary interface. They never change, since
+ * servers must be able to load modules that were built years ago.
  *
  * Thread safety: the table is filled once, when the module is loaded.
  */
@@ -154,7 +154,7 @@ struct redis_command_argument {
     const char *since;
     int flags;
     const char *deprecated_since;
-    struct redis_command_argument *subargs; /* the last entry has no name */
+    struct redis_command_argument *subargs; /* the last entry's `name` is NULL */
     const char *display_text;
 };
 

@@ -1,16 +1,16 @@
 /*
  * redis_config.c - see redis_config.h.
  *
- * Names. The server prefixes each name with the module name: bloomgate.NAME, or bf.NAME if the
- * loadmodule line contains `name bf` (RedisBloom and valkey-bloom use the name bf). RedisBloom's
- * names (bf-error-rate, ...) also work without a prefix on servers that support unprefixed names
- * (Redis 8). valkey-bloom's names (bloom-capacity, ...) are aliases of the same values. Names in
- * the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE, INITIAL_SIZE,
- * CF_MAX_EXPANSIONS) also work there.
+ * Names. The server prefixes each setting's name with the module name: bloomgate.NAME, or bf.NAME
+ * if the loadmodule line contains `name bf` (RedisBloom and valkey-bloom use the name bf).
+ * RedisBloom's names (bf-error-rate, ...) also work without a prefix on servers that support
+ * unprefixed names (Redis 8). valkey-bloom's names (bloom-capacity, ...) are aliases for the same
+ * settings. Names in the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE,
+ * INITIAL_SIZE, CF_MAX_EXPANSIONS) also work there.
  *
  * Aliases: when the module is loaded, the server sets every setting that is missing from its
  * configuration file to the default. This must not overwrite a value that was set under an alias,
- * so setting a name to its default during loading has no effect.
+ * so defaults that the server sets during loading are ignored.
  *
  * max-filter-memory 0 means half of the machine's memory. Without a limit, one command could
  * request more memory than the machine has. A kernel that overcommits memory grants the request
@@ -110,7 +110,7 @@ static struct config_number {
     NUMBER("max-filter-memory", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
     /* The following names and ranges are those of valkey-bloom. The corresponding names above have
-     * the same ranges, because CONFIG REWRITE writes both names. */
+     * the same ranges, because CONFIG REWRITE writes each value under both names. */
     NUMBER("bloom-capacity", NULL, 100, 1, 1LL << CONFIG_BITS,
            redis_settings.bf_initial_size, 0),
     NUMBER("bloom-expansion", NULL, 2, 0, UINT32_MAX,
@@ -160,7 +160,7 @@ static int config_set_number(const char *name, long long value, void *context,
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Each function below sets a value from a string. It returns NULL, or a message on error. */
+/* Each function below sets a value from a string. It returns an error message, or NULL. */
 
 static const char *config_set_rate(bg_bytes text)
 {
@@ -274,7 +274,7 @@ static struct config_text {
     unsigned flags;
     const char *(*set)(bg_bytes text);
     struct config_text *same;  /* the alias of this setting, or NULL */
-    char value[CONFIG_TEXT];   /* the last value that was set, except for a secret */
+    char value[CONFIG_TEXT];   /* the last value that was set; for the secret, its ID */
     RedisModuleString *answer; /* the value most recently returned to the server */
 } config_texts[] = {
     { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,
@@ -284,8 +284,8 @@ static struct config_text {
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
     { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
-    /* These valkey-bloom settings are validated but have no effect. Layers are always mergeable and
-     * have the requested rate, and the settings above select the secret. */
+    /* These valkey-bloom settings are validated but have no effect. They are not needed: layers
+     * always have the requested rate and can be merged, and `hash` and `secret` select the hash. */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };

@@ -8,7 +8,7 @@
  *     several items                         the hashes of the changed items (redis_replay.h)
  *     a new filter                          its shape and its secret; its content, if it has a
  *                                           valkey-bloom seed
- *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command itself; its content, if it failed halfway
+ *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command itself; the content, if it failed halfway
  *     REBUILD, LOAD, LOADCHUNK              the content, when it changes
  *     windows                               the time to which they were moved
  *
@@ -135,7 +135,7 @@ enum {
     HAPPENED_ADD = 1 << 1,
     HAPPENED_REMOVE = 1 << 2,
     HAPPENED_ROTATE = 1 << 3,
-    HAPPENED_WHOLE = 1 << 4, /* the keyspace event has the command's name */
+    HAPPENED_WHOLE = 1 << 4, /* the keyspace event is named after the command */
     HAPPENED_DROP = 1 << 5
 };
 
@@ -203,8 +203,9 @@ static bool host_loads(const struct redis_host *h)
 }
 
 /* Sets an object's secret and its filter's growth limit, before the object is stored under its
- * name. `born_full` is set for a filter with a valkey-bloom seed. If BF.INSERT creates such a
- * filter, the filter still gets the limit of a new filter. */
+ * name. Objects that are created with content (`born_full`) keep their limit, unless they are
+ * loaded. BF.INSERT with a valkey-bloom seed also sets `born_full`, but its filter gets the limit
+ * of a new filter. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -218,7 +219,7 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
 enum {
     HOST_JOB_NAMES = 4,
     HOST_JOB_LARGE = 4 << 20,
-    HOST_JOB_PAUSE = 10000000 /* nanoseconds between checks for paused writes */
+    HOST_JOB_PAUSE = 10000000 /* nanoseconds between checks while writes are paused */
 };
 
 /* Undoes host_adopt for an object that could not be stored under its name. */
@@ -229,9 +230,10 @@ static bg_err host_abandon(struct object *object, bg_err err)
     return err;
 }
 
-/* Replicates an object that is stored under a name. An empty object is replicated as a creation.
- * For any other object, the command itself is replicated if `anywhere` is set, which means that the
- * command has the same result on every server. Otherwise, the object's content is replicated. */
+/* Replicates an object that is stored under a name. An object that was created empty is replicated
+ * with BG.REPLAY CREATE. For any other object, the command itself is replicated if `anywhere` is
+ * set, which means that the command has the same result on every server. Otherwise, the object's
+ * content is replicated. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {
@@ -468,10 +470,10 @@ static void host_run_request(struct redis_host *h)
 
 static struct host_job *host_job_of(struct host *host)
 {
-    return (struct host_job *)host; /* job->h.host is at the start of the job */
+    return (struct host_job *)host; /* job->h.host is the first field of the job */
 }
 
-/* Returns BG_OK if the result may still be written, that is, if the server has been a primary since
+/* Returns BG_OK if the result can still be written, that is, if the server has been a primary since
  * the job started and the key still holds the object that is being loaded. The caller holds the
  * server's lock. */
 static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
@@ -499,9 +501,9 @@ static void host_job_sleep(void)
 }
 
 /*
- * Acquires the server's lock at a time when the object may be written. If the change has to be
- * replicated, its content is prepared beforehand. The lock is held on return even if an error is
- * returned.
+ * Waits until the object can be written, and acquires the server's lock. If the change has to be
+ * replicated, encodes the content to send beforehand. The lock is held on return, even if the
+ * function fails.
  *
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
  * postpones commands, and aborts if a module replicates anything during that time. This function
@@ -660,8 +662,8 @@ static void host_handle(struct redis_host *h)
                                .argv = h->argv,
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
-    /* Replies to item commands are the same in both protocol versions, so these commands do not
-     * query the version. */
+    /* Replies to item commands are the same in both protocol versions, so the client's version is
+     * not queried for them. */
     int flags = 0;
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);

@@ -16,7 +16,7 @@
 int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
-/* Arguments as bytes. A command with few arguments needs no allocation. */
+/* Arguments as bytes. Up to REDIS_ARGV_FEW arguments need no allocation. */
 enum { REDIS_ARGV_FEW = 128 };
 
 struct redis_argv {

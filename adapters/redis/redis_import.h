@@ -21,7 +21,7 @@
  * saving use the methods in `ours`. Returns false if the server rejects a type. */
 bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods *ours);
 
-/* Returns whether a type is one of the imported types above. */
+/* Returns whether a type was registered by redis_import_register. */
 bool redis_import_is(const RedisModuleType *type);
 
 /* Returns whether an object can be stored as a value of this type. */

@@ -15,7 +15,8 @@ static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
     (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
     (void)redis.InfoAddFieldULongLong(ctx, "background_loads", redis_worker_done());
     (void)redis.InfoAddFieldULongLong(ctx, "pieces_moved", redis_memory_moves());
-    /* A crash report may be written while the lock is held, and must not acquire it. */
+    /* A crash report may be written while redis_memory.c's lock is held, so writing the
+     * report must not acquire that lock. */
     if (!for_crash_report) {
         (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
                                           redis_memory_waiting());

@@ -1,9 +1,9 @@
 /*
  * redis_memory.c - see redis_memory.h.
  *
- * Alignment. The server guarantees only the alignment of malloc. For larger alignments, the module
- * allocates extra bytes. The address returned by the server is stored in the word before the
- * aligned address.
+ * Alignment. The server's allocator guarantees only the alignment that malloc provides. For larger
+ * alignments, the module allocates extra bytes. The address returned by the server is stored in the
+ * word before the aligned address.
  *
  * Defragmentation. The server regularly visits each value on its main thread to defragment it. The
  * module offers the server every allocation of the value. The server moves allocations that are in
@@ -35,7 +35,7 @@ static _Atomic uint64_t memory_used;
 
 /* Zeroes memory. Whole pages of large blocks are returned to the kernel. Allocators use private
  * anonymous memory, so the kernel provides zeroed pages on the next access. If the kernel refuses
- * to take the pages back, as it does for locked pages, they are overwritten. */
+ * to take the pages back, as it does for locked pages, they are overwritten with zeros. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -210,7 +210,7 @@ uint64_t redis_memory_used(void)
 
 /* ---- Defragmentation ------------------------------------------------------------------------- */
 
-enum { DEFRAG_STEP = 16 }; /* number of allocations between checks of the time */
+enum { DEFRAG_STEP = 16 }; /* number of allocations between time checks */
 
 static _Atomic uint64_t defrag_moves;
 static bool defrag_on = true;
@@ -284,7 +284,7 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
     return defrag.stopped;
 }
 
-/* Adds up the sizes of the server's blocks, without moving them. */
+/* Adds up the sizes of the blocks that the server allocated, without moving them. */
 static void *defrag_measure(void *context, void *memory, size_t bytes, size_t alignment)
 {
     size_t *sum = context;
@@ -425,8 +425,7 @@ bool redis_memory_is_held(const struct object *object)
     return held;
 }
 
-/* Returns whether the object is held by another thread. In that case, the last holder frees the
- * object. */
+/* Returns whether the object is held. If so, marks it, so that its last holder frees it. */
 static bool memory_is_left(struct object *object)
 {
     pthread_mutex_lock(&reaper.lock);

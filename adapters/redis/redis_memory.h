@@ -25,8 +25,9 @@ uint64_t redis_memory_used(void);
  */
 void redis_memory_guard(bool on);
 
-/* Returns whether `bytes` bytes fit into maxmemory. If they do, later allocations are not refused
- * until the next call or until the guard is switched off, even if `bytes` was underestimated. */
+/* Returns whether `bytes` more bytes fit into maxmemory. If they do, later allocations are not
+ * refused until the next call or until the guard is switched off, even if `bytes` was
+ * underestimated. */
 bool redis_memory_grant(uint64_t bytes);
 
 /* Returns whether an allocation has been refused since the guard was switched on. */
@@ -40,8 +41,8 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 /* Enables or disables defragmentation (default: enabled). */
 void redis_memory_let_move(bool on);
 
-/* Returns the number of bytes that the server counts for an object, or 0 if the number cannot
- * currently be determined or the server did not allocate the memory. Main thread only. */
+/* Returns the number of bytes that the server counts for an object. Returns 0 if the object is
+ * held, or if the server did not allocate its memory. Main thread only. */
 size_t redis_memory_of(struct object *object);
 
 /* Returns the number of allocations moved so far. */
@@ -49,10 +50,10 @@ uint64_t redis_memory_moves(void);
 
 /*
  * Frees an object that is no longer in the keyspace. On the server's main thread, a large object is
- * freed by a background thread, and the call waits for at most a millisecond. While the server is
- * over maxmemory, the call waits until the memory has been freed, because otherwise the server
- * would evict more keys than necessary. Other threads, such as the server's lazy-free thread, free
- * the object immediately.
+ * freed by a background thread, and the call waits up to a millisecond for it. While the server is
+ * over maxmemory, the call waits up to a second for the memory to be freed, because otherwise the
+ * server would evict more keys than necessary. Other threads, such as the server's lazy-free
+ * thread, free the object immediately.
  */
 void redis_memory_free_object(struct object *object);
 

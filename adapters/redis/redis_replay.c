@@ -2,8 +2,8 @@
  * redis_replay.c - see redis_replay.h.
  *
  * The chunks of a filter's content arrive consecutively, in one transaction or one file, so one
- * buffer is enough. The buffer grows as bytes are received (gather.h). A chunk for another key,
- * or a chunk out of order, discards the buffer.
+ * buffer is enough. The buffer grows as bytes are received (gather.h). If a chunk is for another
+ * key or out of order, the buffer is discarded.
  *
  * Chunks are encoded while they are sent, so this module makes no copy of the content; the server
  * keeps the chunks that replicas have not read yet. A thread that does not hold the server's lock
@@ -457,8 +457,9 @@ static bool replay_user_is_admin(RedisModuleCtx *ctx)
 }
 
 /* Returns whether the client may run BG.REPLAY. If the server supports ACL categories for modules,
- * it has already checked permissions. Redis 7.0 lets every user with +@all run every module
- * command, so permissions are checked here, except for commands from the primary or a file. */
+ * it has already checked permissions. Redis 7.0 does not support them, and lets every user with
+ * +@all run every module command. Permissions are therefore checked here, except for commands from
+ * the primary or a file. */
 static bool replay_is_allowed(RedisModuleCtx *ctx)
 {
     return redis.SetCommandACLCategories

@@ -2,7 +2,7 @@
  * redis_replay.h - sends changes to replicas and AOF files as commands whose result does not
  * depend on the receiver's configuration.
  *
- *     BG.REPLAY key CREATE state secret     creates an empty object, or one of unknown content
+ *     BG.REPLAY key CREATE state secret     creates an object that is empty or has unknown content
  *     BG.REPLAY key ADD hashes              8 bytes each, little-endian
  *     BG.REPLAY key KEYS key [key ...]      where hashes do not work (host.h)
  *     BG.REPLAY key REMOVE hashes

@@ -9,9 +9,10 @@
  * The ID of a secret is a keyed hash of a fixed string, written as 16 characters. The ID reveals
  * nothing about the secret, but makes it possible to detect a secret that does not match.
  *
- * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
- * its current secret. To load them, set bloomgate.secret to the secret in the keyring. The
- * library's decoder rejects a filter that was built with a different secret.
+ * A filter dumped by the service contains the ID that its secret has in the service's keyring. The
+ * module does not know this ID, and tries to load the filter with its current secret. To load such
+ * a filter, set bloomgate.secret to the secret in the keyring. The library's decoder rejects a
+ * filter that was built with a different secret.
  *
  * Thread safety: any thread may call these functions. The bytes of a secret do not change while
  * it is held.
@@ -30,10 +31,10 @@ extern const struct secret_source redis_secrets;
  * secret again. */
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES]);
 
-/* Selects the secret with this ID for new filters. The secret must belong to a filter or have been
- * set before. If the secret is unknown and `expect` is not set, returns false and changes nothing.
- * If it is unknown and `expect` is set, new filters that need a secret are refused until a filter
- * with that secret is loaded or the secret is set. */
+/* Selects the secret with this ID for new filters. A secret is known if it belongs to a filter or
+ * has been set before. If the secret is unknown and `expect` is not set, returns false and changes
+ * nothing. If it is unknown and `expect` is set, new filters that need a secret are refused until a
+ * filter with that secret is loaded or the secret is set. */
 bool redis_secret_choose(const uint8_t key_id[BG_KEY_ID_BYTES], bool expect);
 
 /* Writes the ID of the secret that was set or is expected. Returns false if new filters use a

@@ -16,7 +16,7 @@
 
 enum { SYNTAX_NODES = 128, SYNTAX_TEXT = 1024 };
 
-/* The arguments, terminated by an argument without a name, and the memory that they point to. */
+/* The arguments, terminated by an argument whose `name` is NULL, and the memory they point to. */
 struct redis_syntax {
     struct redis_command_argument *arguments;
     struct redis_command_argument nodes[SYNTAX_NODES];

@@ -5,12 +5,13 @@
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
  * content is allocated as chunks are received, regardless of the announced size (gather.h). Errors
- * are logged, and RESTORE or the loading of the RDB file fails. Errors never produce a filter with
- * false negatives.
+ * are logged, and cause RESTORE or the loading of the RDB file to fail. Errors never produce a
+ * filter with false negatives.
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
- * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
- * neither the child nor the server process makes a copy of the content.
+ * might have held at the time of the fork (pinning a slot needs no lock). Chunks of 1 MiB are
+ * written as they are encoded; neither the child nor the server process makes a copy of the
+ * content.
  */
 #include "redis_type.h"
 
@@ -188,7 +189,7 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* Returns how much work it is to free an object, in the server's units: approximately the number of
+/* Returns the effort of freeing an object, in the server's units: approximately the number of
  * pages and shards. The server frees objects of up to 64 units on its main thread. A server that is
  * evicting keys must free the object immediately, because it does not account for memory that
  * another thread is still freeing, and would evict more keys than necessary. */

@@ -2,10 +2,10 @@
  * rocksdb_interface.h - declares two RocksDB classes whose definitions are not in its public
  * headers.
  *
- * Since 7.0, FilterBitsBuilder and FilterBitsReader are private, although the public FilterPolicy
- * returns them. All of their functions are virtual, and the classes have no data members, so it is
- * enough to declare them with the same functions in the same order: RocksDB calls these functions
- * through the vtables of the objects. No RocksDB symbols are needed.
+ * Since RocksDB 7.0, FilterBitsBuilder and FilterBitsReader are private, although the public
+ * FilterPolicy returns them. All of their functions are virtual, and the classes have no data
+ * members, so it is enough to declare them with the same functions in the same order: RocksDB calls
+ * these functions through the vtables of the objects. No RocksDB symbols are needed.
  *
  * The order has changed twice, and may change again:
  *

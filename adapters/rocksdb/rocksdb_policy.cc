@@ -1,10 +1,10 @@
 /*
  * rocksdb_policy.cc - the RocksDB filter policy: glue code only.
  *
- * Each table file has one builder. RocksDB passes the keys and prefixes to it one by one; they are
- * hashed immediately, and the filter is laid out when the file (or a partition of its filter) is
- * complete. A reader is created for every filter block that is loaded into memory, and queries the
- * block in place; see sst_filter.h.
+ * Each table file has one builder. RocksDB passes keys and prefixes to the builder one by one, and
+ * the builder hashes them immediately. The filter is laid out when the file (or a partition of its
+ * filter) is complete. A reader is created for every filter block that is loaded into memory, and
+ * queries the block in place; see sst_filter.h.
  *
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
  * files are long-lived. RocksDB reports the level of a file. Files on the bottommost level get
@@ -57,7 +57,7 @@ class Builder : public rocks::FilterBitsBuilder
 
     void AddKey(const rocks::Slice &key) override
     {
-        if (finished_) { /* discard the hashes, which were kept for verification */
+        if (finished_) { /* discard the old hashes, which were kept for verification */
             hashes_.Clear();
             finished_ = false;
         }

@@ -80,8 +80,9 @@ void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
     memcpy(to + 5, kMark, sizeof kMark);
 }
 
-/* Returns the number of groups, which is odd. A group has 11 to 31 lines, or exactly 16 if there
- * are at least kEvenLines lines. */
+/* Returns the number of groups, which is odd. A filter of fewer than 32 lines is a single group.
+ * Otherwise, a group has about 11 to 21 lines, or exactly 16 if there are at least kEvenLines
+ * lines. */
 uint64_t Groups(size_t lines)
 {
     return lines / kGroupLines | 1;
@@ -92,7 +93,8 @@ size_t WayBytes(uint64_t groups)
     return static_cast<size_t>((groups + 1) / 2);
 }
 
-/* Writes the packed filter, the ways and the trailer to memory allocated as RocksDB expects. */
+/* Writes the packed filter, the ways and the trailer to a buffer allocated with new[], as RocksDB
+ * expects. */
 size_t Pack(const bg_filter *filter, uint64_t groups,
             const std::vector<unsigned char> &ways,
             std::unique_ptr<const char[]> *buffer)
@@ -154,7 +156,7 @@ void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
     }
 }
 
-/* Finds the lowest-cost way to distribute a group's keys over its lines. */
+/* Finds the way to distribute a group's keys over its lines that has the lowest total price. */
 class Balance
 {
   public:
@@ -183,7 +185,7 @@ class Balance
 
   private:
     /* Computes the total price of a group's lines if its keys are distributed as `way` specifies.
-     * Positions within the group are in units of 1/2^24, which is precise enough for computing the
+     * Positions are in units of 1/2^24 of a line, which is precise enough for computing the
      * price, but not for placing keys. */
     float Price(uint64_t group, unsigned way)
     {
@@ -215,7 +217,7 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
         for (size_t j = 0; j < n; j++) {
             placed[j] = places.Of(grouped.hashes[i + j]);
         }
-        /* Bloom filters accept every key. */
+        /* Bloom filters accept every key, so this call cannot fail. */
         (void)!bg_filter_add_many(filter, bg_keys_hashes(placed, n), nullptr, nullptr,
                                   nullptr);
         i += n;
@@ -224,8 +226,8 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
 
 /* ---- Static kinds -------------------------------------------------------------------- */
 
-/* Fills in the spec of the best filter of a static kind that fits in this many bytes. Returns false
- * if there is no such filter. */
+/* Fills in the spec of the best filter of this static kind that fits in `bytes` bytes. Returns
+ * false if there is no such filter. */
 bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
 {
     struct Choice {

@@ -31,11 +31,11 @@
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
- * where span is 2^64 / groups, and `turned` is the rest, rotated by 4 bits times the group's way.
- * Each way therefore uses 4 different bits of the rest to select the line. The number of groups is
- * odd, so all bits of the rest are as well distributed as the bits of the hash. A place is used
- * like a hash of the same group: its high bits select the line, and its low bits select the
- * pattern.
+ * where span is 2^64 / groups, and `turned` is the rest, rotated left by 4 bits times the group's
+ * way. Each way therefore uses 4 different bits of the rest to select the line. The number of
+ * groups is odd, so all bits of the rest are as well distributed as the bits of the hash. A place
+ * is used like a hash of the same group: its high bits select the line, and its low bits select the
+ * bits within the line.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -57,10 +57,10 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 /* Returns the hash of a key: XXH3-64, seed 0. */
 uint64_t HashKey(const char *data, size_t size);
 
-/* The hashes of a future filter, stored in separate chunks, so that adding hashes never copies
- * existing ones, and each chunk can be freed while the filter is laid out. A hash that equals one
- * of the last two hashes is dropped: the versions of a key arrive consecutively, alternating with
- * the key's prefix, and many consecutive keys share a prefix. */
+/* The hashes of a future filter. They are stored in separate chunks, so that adding a hash never
+ * copies existing hashes, and chunks can be freed one by one while the filter is laid out. A hash
+ * that equals one of the last two hashes is dropped: the versions of a key arrive consecutively,
+ * alternating with the key's prefix, and many consecutive keys share a prefix. */
 class HashPieces
 {
   public:
@@ -131,13 +131,13 @@ class SstShape
      * keys that fit in a filter of this size. */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
-    /* Returns the false-positive rate of a blocked filter of this size. */
+    /* Returns the false-positive rate of a blocked filter with this many keys and bytes. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out a filter for these hashes. If there are too few hashes for a filter of this kind
-     * with the given bits per key, lays out a blocked filter. Frees the hashes as it proceeds,
-     * unless `keep` is set. Returns the number of bytes in *buffer, or 0 if there are no hashes or
-     * memory runs out; a reader of an empty filter always answers "maybe". */
+    /* Lays out a filter for these hashes. If no filter of this kind can be built from these hashes
+     * with the given bits per key, lays out a blocked filter instead. Frees the hashes as it
+     * proceeds, unless `keep` is set. Returns the number of bytes in *buffer, or 0 if there are no
+     * hashes or memory runs out; a reader of an empty filter always answers "maybe". */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -155,7 +155,7 @@ class SstShape
 
 /* Maps hashes to their places in a blocked filter (see "Balance" above). */
 struct SstPlaces {
-    uint64_t groups = 0;                 /* 0 if the hashes themselves are the places */
+    uint64_t groups = 0;                 /* 0 if each hash is used as its own place */
     uint64_t span = 0;                   /* size of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
@@ -237,7 +237,7 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
 
 /* The line is known only after the group's 4-bit way has been loaded, but the page that contains
  * the line is known earlier. If the page has not been used for a while, translating its address
- * takes as long as loading the line, so the page is prefetched first. */
+ * takes as long as loading the line, so a prefetch of the page starts the translation early. */
 inline bool SstAsked::MayMatch(uint64_t hash) const
 {
     __builtin_prefetch(words_ + SstHigh(hash, places_.groups) * stride_);
