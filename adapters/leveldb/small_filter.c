@@ -59,7 +59,7 @@ enum {
         SMALL_MAX_ROWS * SMALL_SEEDS, /* layout byte of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
     SMALL_MIN = 8,       /* minimum number of bytes for the bits, as in LevelDB */
-    SMALL_CHECKED = 4096 /* in bytes; the bits of larger filters take too long to check */
+    SMALL_CHECKED = 4096 /* in bytes; checking larger filters would take too long */
 };
 
 /* ---- The check ----------------------------------------------------------------------- */
