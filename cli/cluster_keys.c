@@ -1,9 +1,9 @@
 /*
- * cluster_keys.c - bloomgate cluster add and check: sends keys from files or standard input to the
- * shards of a filter.
+ * cluster_keys.c - bloomgate cluster add and bloomgate cluster check: send keys from files or
+ * standard input to the shards of a filter.
  *
- * Each chunk of records is sent in one call, which distributes the keys in batches to all shards at
- * once and returns the answers in input order. Only one chunk is in flight at a time; the nodes
+ * Each chunk of records is sent in one call, which sends the keys to all shards in parallel, in
+ * batches, and returns the answers in input order. Only one chunk is in flight at a time; the nodes
  * work in parallel.
  */
 #include "cluster_actions.h"
@@ -35,7 +35,7 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
-/* Passes the keys of all files to `work`. */
+/* Reads the keys from all files and passes them to `work`, one chunk at a time. */
 static int keys_run(struct cluster_keys *k, const char *what,
                     bool (*work)(struct flow *flow, struct chunk *chunk))
 {
@@ -52,7 +52,8 @@ static int keys_run(struct cluster_keys *k, const char *what,
 
 /* ---- Adding ------------------------------------------------------------------------------------- */
 
-/* Prints the records whose adds were acknowledged, according to the chunk's answers. */
+/* Prints the records that were added successfully, which have their bits set in the chunk's
+ * answers. */
 static bool add_print(struct flow *flow, struct chunk *chunk)
 {
     const struct cluster_keys *k = flow->context;
@@ -63,7 +64,7 @@ static bool add_print(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, n) || flow_fail(flow, out_code());
 }
 
-/* Adds recently started replicas to the witnesses, so that they are trusted if they are promoted.
+/* Updates the witnesses, so that replicas started recently are trusted if they are promoted.
  * Errors are ignored here, because the next add reports them. */
 static void add_renew(struct cluster_keys *k)
 {
@@ -114,7 +115,8 @@ int cluster_add(struct cluster_work *work)
 
 /* ---- Checking ----------------------------------------------------------------------------------- */
 
-/* Writes every record, preceded by its answer. Returns the number of bytes written. */
+/* Writes every record, preceded by its answer, "maybe" or "no". Returns the number of bytes
+ * written. */
 static size_t check_annotate(const struct cluster_keys *k, const struct chunk *chunk,
                              char *to)
 {

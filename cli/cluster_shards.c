@@ -23,7 +23,7 @@ static bg_bytes shards_word(const char *word)
 
 /* ---- Replies of shards -------------------------------------------------------------------------- */
 
-/* Statistics about the shards' replies, and the first error. */
+/* The number of replies of each kind, and the first error. */
 struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* the shard that replied with the error */
@@ -76,7 +76,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    /* The view stays empty for VOUCH_READ, so nothing is written. */
+    /* For VOUCH_READ, the view stays empty, so that sharded_vouch writes no witnesses. */
     struct cluster_view view = { 0 };
     bg_errinfo info;
     *doubted = 0;
@@ -177,7 +177,7 @@ static int create_doubt(struct cluster_work *w)
         return cluster_say(w, &info);
     }
     const bool all = !memchr(filter->recreated, false, filter->tags.shards);
-    if (all) { /* all shards were deleted, so the filter is new */
+    if (all) { /* no shard exists, so the whole filter is new */
         memset(filter->recreated, 0, sizeof filter->recreated);
         return CLI_OK;
     }
@@ -294,7 +294,7 @@ int cluster_merge(struct cluster_work *w)
     code = code ? code : cluster_renew(w);
     code = code ? code : shards_order(w, &order, &told);
     for (size_t i = 0; i < count && !code;
-         i++) { /* a server may have restarted in the meantime */
+         i++) { /* a shard may have lost keys during the merge */
         code = cluster_expect_complete(w, &others[i], w->arguments->items[2 + i]);
     }
     while (opened > 0) {
@@ -317,7 +317,7 @@ struct shards_facts {
     char kind[32];
 };
 
-/* Returns a number that may be encoded as a string, as doubles are. */
+/* Returns the number in a reply item. The item is a string if the number is a double. */
 static double facts_number(const struct reply_item *item)
 {
     char text[40] = "";

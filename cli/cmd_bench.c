@@ -119,7 +119,7 @@ static bool bench_row(struct bench *b, struct bench_row *row)
     task.spec.items = b->pool.count;
     task.spec.rate = b->rows.rate;
     task.spec.hash = b->secret.hash;
-    if (row->kind == BG_KIND_WINDOW) { /* the window is large enough for all keys */
+    if (row->kind == BG_KIND_WINDOW) { /* make the window large enough for all keys */
         window.count = b->pool.count;
         task.spec.window = &window;
     }
@@ -197,7 +197,7 @@ static int bench_prepare(struct bench *b)
                                             : say_failed(CLI_FULL, "out of memory");
 }
 
-/* Fails if keys were lost, which indicates a bug, or if there was nothing to measure. */
+/* Fails if keys were lost, which indicates a bug, or if no kind could be measured. */
 static int bench_check(const struct bench *b)
 {
     int code = CLI_OK;

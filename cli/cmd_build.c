@@ -2,11 +2,11 @@
  * cmd_build.c - bloomgate build: creates a filter file from keys.
  *
  * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are read
- * twice; the first pass counts the keys. Keys from a pipe are added to a `scalable` filter. If
- * another kind was requested, keys from a pipe are collected as 8-byte hashes (bg_builder), and the
- * filter is sized afterward. Static kinds are always built from collected hashes. Kinds that can
- * remove keys count how many times a key was added, so their keys are collected with duplicates
- * (hash_pile.h).
+ * twice; the first pass counts the keys. All other input, such as a pipe, is read once. By default,
+ * its keys are added to a `scalable` filter. If another kind was requested, the keys are collected
+ * as 8-byte hashes (bg_builder), and the filter is sized afterward. Static kinds are always built
+ * from collected hashes. Kinds that can remove keys count how many times a key was added, so their
+ * keys are collected with duplicates (hash_pile.h).
  *
  * Long builds. With --checkpoint, the work is divided into stages (legs). At the end of each leg,
  * all threads pause while the filter is saved as OUT.partial, with the input position in its
@@ -70,7 +70,7 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-/* The capacity of the first layer if the number of keys is unknown. */
+/* The capacity of the first layer of a scalable filter if the number of keys is unknown. */
 enum { BUILD_FIRST_LAYER = 1 << 20 };
 
 struct build {
@@ -90,10 +90,10 @@ struct build {
     bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file for checkpoints, or NULL */
     uint64_t whole;         /* identity of the whole input, if building a part */
-    bool refuses;           /* filters of this kind can become full */
-    bool has_canaries;      /* the checkpoint already contains canaries */
+    bool refuses;           /* whether filters of this kind can become full */
+    bool has_canaries;      /* whether the checkpoint already contains the canaries */
     char made[SPEC_RECORD]; /* filter options, for checkpoints; "" if unknown */
-    atomic_bool full;       /* the filter is full, and the error was reported */
+    atomic_bool full;       /* whether the filter is full and the error was reported */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -150,7 +150,7 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
 
 /* ---- Size ---------------------------------------------------------------------------------- */
 
-/* Counts keys: the first of two passes. */
+/* Counts the keys, in the first of two passes. */
 static int build_count_keys(struct build *b)
 {
     const struct flow like = { .format = &b->format,
@@ -207,15 +207,16 @@ static int build_size(struct build *b)
     return code;
 }
 
-/* Returns whether each thread can have exclusive use of a part of the filter's memory. */
+/* Returns whether the filter's memory can be divided so that each thread has exclusive use of one
+ * part. */
 static bool build_is_divided(const struct build *b)
 {
     return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need as much space as other keys. With many keys, the additional space is negligible,
- * except for kinds that accept only a limited number of keys. */
+/* Canaries need as much space as other keys. If there are many keys, the additional space is
+ * negligible and is not reserved, except for kinds that accept only a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
     const bool limited =
@@ -281,7 +282,8 @@ static int build_identify_whole(const struct build *b, uint64_t *whole)
     return code;
 }
 
-/* Identifies the input. Called before any key is read, so that later changes are detected. */
+/* Identifies the input. Called before any key is read, so that changes to the input during the
+ * build are detected. */
 static int build_identify(struct build *b)
 {
     const struct build_options *o = b->options;
@@ -299,8 +301,8 @@ static int build_identify(struct build *b)
     return code;
 }
 
-/* Checks that the input of a part has not changed: parts fit together only if they were all built
- * from the same input. */
+/* Checks that the input did not change while a part was being built, because parts fit together
+ * only if they were all built from the same input. */
 static int build_check_part(const struct build *b)
 {
     uint64_t now = 0;
@@ -313,7 +315,8 @@ static int build_check_part(const struct build *b)
                    "once the input is complete");
 }
 
-/* Returns the number of files up to a position, including the file that contains the position. */
+/* Returns the number of files that have been read completely or partially when the input is at a
+ * position. */
 static size_t build_files_read(const struct build *b, size_t at, uint64_t offset)
 {
     const size_t n = at + (offset > 0);
@@ -452,8 +455,8 @@ static int build_partial(const struct build *b, char path[BUILD_PATH])
                : say_failed(CLI_USAGE, "%s: path is too long", b->path);
 }
 
-/* Identifies a command by its files and their order, the part of the input that it reads, and
- * how the input is split into records and fields. */
+/* Computes a number that identifies a build command. It depends on the files and their order, the
+ * part of the input to read, and how the input is split into records and fields. */
 static uint64_t build_fingerprint(const struct build *b)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -485,7 +488,8 @@ static int build_checkpoint(struct build *b)
     return code ? code : build_save(b, path, note);
 }
 
-/* Reads the position and the identity that a checkpoint records. */
+/* Reads the input position that a checkpoint records, and checks that the checkpoint was written by
+ * the same command. */
 static int build_read_mark(const char *path, const bg_file_info *about, struct build *b,
                            size_t *at, uint64_t *offset)
 {
@@ -550,8 +554,8 @@ static int build_check_age(const struct build *b, const char *path, size_t files
     return code;
 }
 
-/* Checks that the files already read are unchanged. Files that have not been read yet may have
- * changed. */
+/* Checks that the files already read are unchanged. Files that have not been read yet are not
+ * checked. */
 static int build_check_input(const struct build *b, const char *path,
                              const bg_file_info *about, size_t at, uint64_t offset)
 {
@@ -618,7 +622,8 @@ static int build_resume(struct build *b)
 
 /* ---- Command ----------------------------------------------------------------------------------- */
 
-/* Runs the build in legs of about the requested duration. */
+/* Runs the build in legs. After a leg that took at least half of the requested interval, saves a
+ * checkpoint; after a shorter leg, doubles the length of the legs. */
 static int build_run_legs(struct build *b)
 {
     int code = CLI_OK;
@@ -713,8 +718,8 @@ static int build_may_write(const struct build *b)
                  : filter_claim(b->path, b->options->force);
 }
 
-/* A note must not contain a line that looks like a record of the key conversion or of an input
- * part, because bloomgate trusts such lines. */
+/* A note must not contain a line in the format in which bloomgate records the key conversion or an
+ * input part, because bloomgate trusts such lines. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
@@ -756,8 +761,8 @@ static int build_check(const struct build *b)
     return CLI_OK;
 }
 
-/* Prevents a checkpoint, or another file with the same name, from being overwritten if the user
- * forgets --resume. An input file is never overwritten, even with -f. */
+/* Without --resume or -f, refuses to overwrite an existing OUT.partial, in case the user forgot
+ * --resume. An input file is never overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;

@@ -3,7 +3,7 @@
  * known.
  *
  * Present canaries were added when the filter was created, so all 16 must be found. Absent canaries
- * are never added: the share of the 4096 absent canaries for which the filter answers "maybe" is
+ * are never added, so the share of the 4096 absent canaries for which the filter answers "maybe" is
  * the measured false-positive rate. Both sets of canaries are derived from the generation
  * (docs/format.md, section 8).
  */
@@ -51,8 +51,8 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a 
  *     multiplies the rate by about exp(k z / sqrt(n)), where z is normally distributed. A deviation
  *     of up to 4 standard deviations is allowed. Fingerprint kinds (cuckoo, quotient, static kinds)
  *     are not affected.
- *   - The 4096 keys are only a sample. An alarm is raised only if the result has a probability
- *     below 1 in a million at the allowed rate.
+ *   - The 4096 keys are only a sample. An alarm is raised only if the probability of this many
+ *     "maybe" answers is below 1 in a million at the allowed rate.
  */
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
@@ -65,11 +65,11 @@ struct canary_answers {
     size_t present; /* found, out of BG_CANARY_COUNT */
     size_t absent;  /* number of "maybe" answers, out of CANARY_ABSENT */
     bg_estimate measured;
-    double predicted; /* predicted rate at this fill */
-    double
-        deviation; /* standard deviation of the logarithm of the rate, due to the spread of bits */
-    bool hurt;         /* degraded or overflowed: some parts always answer "maybe" */
-    const char *fault; /* NULL if the filter passed */
+    double predicted; /* false-positive rate predicted from the fill */
+    /* Standard deviation of the logarithm of the rate, caused by unevenly spread bits. */
+    double deviation;
+    bool hurt;         /* degraded or overflowed, so some parts always answer "maybe" */
+    const char *fault; /* why the filter failed the test; NULL if it passed */
 };
 
 static void canary_print_keys(uint64_t generation)
@@ -84,7 +84,8 @@ static void canary_print_keys(uint64_t generation)
     }
 }
 
-/* Absent canary i is a present canary with a different letter and with i in its last 4 bytes. */
+/* Absent canary i is present canary 0 with the letter "a" instead of "p" and with i in its last 4
+ * bytes. */
 static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, 0, key);

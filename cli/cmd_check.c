@@ -72,7 +72,8 @@ static bool check_ask(const struct check *c, struct chunk *chunk)
     return true;
 }
 
-/* Writes every record, preceded by its answer. Returns the number of bytes written. */
+/* Writes every record, preceded by its answer, "maybe" or "no". Returns the number of bytes
+ * written. */
 static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
     char *const begin = to;
@@ -162,7 +163,7 @@ static int check_run(struct check *c, const struct arguments *arguments)
 
 static int check_command(void *options, const struct arguments *arguments)
 {
-    static struct check c; /* static, because it is large */
+    static struct check c; /* static, because it is too large for the stack */
     if (arguments->count == 0) {
         return say_usage("missing argument FILTER");
     }

@@ -3,8 +3,8 @@
  * formats from keys.
  *
  * The keys of a filter cannot be listed, so a filter can be converted only to a format with exactly
- * the same bits: Parquet filters equal bloomgate filters of kind `split` with hash xxh64 and seed
- * 0. All other filters have to be rebuilt from their keys (--from-keys).
+ * the same bits. Parquet filters have the same bits as bloomgate filters of kind `split` with hash
+ * xxh64 and seed 0. All other filters have to be rebuilt from their keys (--from-keys).
  */
 #include "command.h"
 #include "flow.h"
@@ -57,7 +57,8 @@ static bool convert_to_ours(const struct convert_options *o)
 
 /* ---- Filters to filters ---------------------------------------------------------------------- */
 
-/* Writes a bloomgate file with the same bits. The file records how its keys are converted. */
+/* Writes the bits of a foreign filter to a bloomgate file, which also records how the keys are
+ * converted. */
 static int convert_foreign_to_ours(const struct convert_options *o,
                                    const struct filter_file *file, const char *to)
 {

@@ -93,7 +93,7 @@ static bool dedup_goes_on(struct flow *flow)
     return !d->drops.full || flow_fail(flow, CLI_FULL);
 }
 
-/* If the filter becomes full, the chunk is cut short but still written, and then the run ends. */
+/* If the filter becomes full, the chunk is truncated but still written, and then the run ends. */
 static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct dedup *d = flow->context;
@@ -104,7 +104,7 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
-/* Packs the selected records at the front of the chunk. This overwrites the chunk's keys. */
+/* Moves the selected records to the start of the chunk. This overwrites the chunk's keys. */
 static void dedup_select(const struct dedup *d, struct chunk *chunk)
 {
     chunk->out_used =
@@ -218,7 +218,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;
-    if (reports || *d->seen.window) { /* a window's saved state includes the total */
+    if (reports || *d->seen.window) { /* a window's state includes the totals */
         drops_look(&d->drops);
     }
     int code = d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
@@ -283,7 +283,7 @@ static int dedup_run(struct dedup *d)
     d->hasher = bg_filter_hasher(d->seen.filter);
     drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
-    /* Writing can still fail after the flow has stopped. */
+    /* Delivered chunks are still written after the flow has stopped, and writing them can fail. */
     const int ran = out_code() ? out_code() : flowed;
     const bool full = d->drops.full && (!ran || ran == CLI_FULL);
     const int code = full ? dedup_say_full(d) : ran;
@@ -309,7 +309,7 @@ static int dedup_open_stats(struct dedup *d)
     const bool is_state =
         o->stats && o->seen.state
         && (input_is_same_file(o->stats, o->seen.state)
-            || claim_holds(o->stats)); /* also detects files that do not exist yet */
+            || claim_holds(o->stats)); /* the state file may not exist yet */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "

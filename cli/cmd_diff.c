@@ -1,10 +1,10 @@
 /*
  * cmd_diff.c - bloomgate diff: compares two filter files, and creates and applies patches.
  *
- * Blocks are compared by the checksums in the files, without reading the blocks. If all blocks
- * are equal, the digests may still differ, because a digest also covers the header. If the
- * headers describe different designs, blocks are not compared. In both cases, the filters are
- * opened to find out whether they are equal.
+ * Blocks are compared by the checksums that the files contain; the blocks themselves are not read.
+ * If all blocks are equal, the digests may still differ, because a digest also covers the header.
+ * If the headers describe different designs, blocks are not compared. In both cases, if the filters
+ * may still be equal, they are opened and compared.
  */
 #include "command.h"
 #include "filter_file.h"
@@ -180,7 +180,7 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
     }
     const int code = filter_claim(to, o->force);
     if (!code && bg_file_apply(from, o->apply, to, &why)) {
-        if (why.os_errno) { /* the message includes the file name */
+        if (why.os_errno) { /* messages about I/O errors include the file name */
             return say_error(NULL, &why);
         }
         return say_failed(say_code(why.code), "%s applied to %s: %s", o->apply, from,

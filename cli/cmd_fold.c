@@ -1,5 +1,5 @@
 /*
- * cmd_fold.c - bloomgate fold: shrinks a filter file to a half, a quarter, and so on, of its size.
+ * cmd_fold.c - bloomgate fold: shrinks a filter file to 1/2, 1/4, and so on, of its size.
  */
 #include "command.h"
 #include "save_options.h"

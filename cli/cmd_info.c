@@ -34,8 +34,8 @@ static const struct option info_table[] = {
 #undef AT
 static const struct option_group info_group = { "Output", info_table };
 
-/* Computes the distribution of set bits. A Parquet filter has the same bits as a bloomgate filter
- * of kind `split`. */
+/* Computes the distribution of set bits. A Parquet filter is converted to a bloomgate filter of
+ * kind `split` first, which has the same bits. */
 static int info_map(const struct filter_file *file, struct occupancy_map *map)
 {
     bg_filter *same = NULL;
@@ -86,7 +86,7 @@ static int info_print(struct info_options *o, const struct filter_file *file)
     return CLI_OK;
 }
 
-/* Reads only the header, because a keyed filter cannot be opened without its secret. */
+/* Reads only the header of a keyed filter, which cannot be opened without its secret. */
 static int info_header_only(const char *path, struct filter_file *file)
 {
     bg_errinfo why;

@@ -1,8 +1,9 @@
 /*
  * cmd_merge.c - bloomgate merge: creates the union of filter files.
  *
- * The files are opened one after another, so that at most two filters are in memory. The filters
- * must have the same kind, size and hash, and must convert keys in the same way.
+ * The files are opened one after another, so that at most two filters are in memory at a time. The
+ * filters must have the same kind, size and hash, and their keys must have been converted in the
+ * same way.
  */
 #include "command.h"
 #include "parts.h"

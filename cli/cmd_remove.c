@@ -46,7 +46,8 @@ static int remove_check(const struct change *c)
                             change_kinds(BG_TRAIT_REMOVE, kinds));
 }
 
-/* Reports how many keys were removed. With --strict, returns CLI_NO if a key was missing. */
+/* With --strict, reports the number of keys that were not in the filter, and returns CLI_NO if
+ * there are any. */
 static int remove_judge(struct change *c)
 {
     char some[NUMBER_TEXT];

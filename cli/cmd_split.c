@@ -28,13 +28,14 @@ static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
                : say_failed(CLI_USAGE, "%s: path is too long", prefix);
 }
 
-/* Claims the names of all shard files, so that no other command changes them. Fails if one of the
- * files exists. */
+/* Claims the names of all shard files, so that no other command changes them. Without --force,
+ * fails if one of the files exists. */
 static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code = claim_file(prefix); /* claimed first to avoid deadlocks */
+    /* The prefix is claimed first, so that two splits with the same prefix cannot deadlock. */
+    int code = claim_file(prefix);
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_claim(name, o->save.force);
@@ -42,7 +43,7 @@ static int split_may_write(const struct split_options *o, const char *prefix,
     return code;
 }
 
-/* Removes the shards after a failed split. */
+/* Deletes the shard files after a failed split. */
 static void split_undo(const char *prefix, uint32_t shards)
 {
     char name[SPLIT_PATH];
@@ -92,7 +93,7 @@ static int split_file(const struct split_options *o, const char *path,
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);
             code = say_error(why.code == BG_EIO ? prefix : path, &why);
-            if (!o->save.force) { /* without --force, all of these files are new */
+            if (!o->save.force) { /* without --force, all shard files are new */
                 split_undo(prefix, file.about.shards);
             }
         }

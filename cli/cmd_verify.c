@@ -60,7 +60,8 @@ static void verify_json(const char *path, const bg_verify_report *report, bool a
     json_end(&json);
 }
 
-/* Returns the name to print. If the output is a terminal, control sequences are removed. */
+/* Returns the file name to print. If stdout is a terminal, control characters are replaced with
+ * '?'. */
 static const char *verify_name(const char *path)
 {
     static char name[4096];
@@ -92,8 +93,8 @@ static void verify_print(const char *path, const bg_verify_report *report, bool 
     printf("\n");
 }
 
-/* Other errors are not damage: for example, the file cannot be read, was written by a newer
- * version, or uses a different secret. */
+/* Returns whether an error means that the file is damaged. Other errors mean, for example, that the
+ * file cannot be read, was written by a newer version, or uses a different secret. */
 static bool verify_is_damage(bg_err err)
 {
     return err == BG_EFORMAT || err == BG_ECHECKSUM;

@@ -52,7 +52,7 @@ struct watch {
     const struct watch_options *options;
     const char *path;
     bg_keyring *ring;
-    struct stat identity; /* identity of the last file checked, or all zeros */
+    struct stat identity; /* file status at the last check; zeros if missing */
     bool looked;
     char trouble[512]; /* why the file cannot be read, or "" */
     int code;          /* exit code of that error */
@@ -62,9 +62,10 @@ struct watch {
     bool opened;        /* whether the content of that file was read */
     bg_filter_info info;
     time_t changed;
-    double history
-        [WATCH_HISTORY]; /* number of items, or the share of set bits if the number is unknown */
-    size_t changes; /* total number of changes */
+    /* The number of items in each recent version of the file, or the share of set bits if the
+     * number is unknown. */
+    double history[WATCH_HISTORY];
+    size_t changes; /* number of versions of the file read so far */
 };
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -163,7 +164,7 @@ static bool watch_look(struct watch *w)
         watch_read(w);
     } else {
         const char *text =
-            strerror(why); /* NOLINT(concurrency-mt-unsafe): one thread */
+            strerror(why); /* NOLINT(concurrency-mt-unsafe): no other threads */
         (void)snprintf(w->trouble, sizeof w->trouble, "%s", text);
         w->code = CLI_IO;
     }

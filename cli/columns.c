@@ -1,4 +1,4 @@
-/* columns.c - see columns.h. All text in tables is ASCII, so one byte is one column. */
+/* columns.c - see columns.h. All text in tables is ASCII, so each byte is one character wide. */
 #include "columns.h"
 
 #include <math.h>
@@ -39,7 +39,8 @@ void columns_real(struct columns *columns, int digits, double value)
     columns_set(columns, text);
 }
 
-/* Prints three significant digits, and no fraction for whole numbers below 1000. */
+/* Shows three significant digits and a suffix such as k or M. Whole numbers below 1000 have no
+ * fraction. */
 void columns_short(struct columns *columns, double value)
 {
     static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };

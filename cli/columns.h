@@ -1,7 +1,7 @@
 /*
  * columns.h - prints tables in which columns are as wide as their content, numbers are
- * right-aligned, and headings have two lines. Cells are short texts; a cell that was not set is
- * empty.
+ * right-aligned, and headings have two lines. Each cell contains a short text, and is empty until
+ * it is set.
  */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
@@ -20,7 +20,7 @@ struct columns {
     char cells[COLUMNS_ROWS][COLUMNS_MAX][COLUMNS_CELL];
 };
 
-/* Add a column or a row. columns_set then writes to the last row. */
+/* Add a column or a row. */
 void columns_add(struct columns *columns, const char *above, const char *name,
                  bool left);
 void columns_row(struct columns *columns);

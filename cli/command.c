@@ -49,8 +49,8 @@ static const struct option common_table[] = {
 #undef AT
 const struct option_group common_options = { "General", common_table };
 
-/* Returns the bloomgate subcommand that corresponds to `name`, a subcommand of other programs, or
- * NULL. */
+/* Returns the bloomgate subcommand for an operation that other programs call `name`, or NULL if
+ * there is none. */
 static const char *command_elsewhere(const char *name)
 {
     static const char *const names[][2] = {

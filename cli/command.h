@@ -20,16 +20,16 @@ struct command {
     const char *summary; /* one line: "create a filter file from keys" */
     const char *usage;   /* "[options] OUT [KEYS...]" */
     const char *about;   /* for the man page: paragraphs separated by empty lines */
-    size_t size;         /* size of the options struct, which is zeroed first */
-    struct option_use uses[COMMAND_USES + 1]; /* groups other than the common options */
+    size_t size;         /* size of the options struct, which is initially zeroed */
+    struct option_use uses[COMMAND_USES + 1]; /* option groups, except common_options */
     struct command_example examples[COMMAND_EXAMPLES];
-    const char *const
-        *words; /* NULL-terminated list of allowed arguments; NULL for file names */
+    /* NULL-terminated list of allowed arguments, or NULL if the arguments are file names. */
+    const char *const *words;
     int (*run)(void *options,
                const struct arguments *arguments); /* returns an exit code */
 };
 
-/* X(name): all subcommands, in the order of --help. */
+/* Expands X(name) for all subcommands, in the order in which --help lists them. */
 #define COMMANDS(X)                                                                    \
     X(plan)                                                                            \
     X(build)                                                                           \
@@ -56,7 +56,7 @@ struct command {
 COMMANDS(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-/* Returns all subcommands, in the order of the list. */
+/* Returns an array of all subcommands, in the same order, and sets *n to its length. */
 const struct command *const *command_all(size_t *n);
 const struct command *command_find(const char *name);
 
@@ -74,8 +74,8 @@ struct common {
 };
 extern const struct option_group common_options;
 
-/* Print --help (help.c) and the man page (man.c) to stdout. NULL selects the overview of all
- * subcommands. */
+/* Print the --help text (help.c) or the man page (man.c) of a subcommand to stdout. NULL selects
+ * the overview of all subcommands. */
 void help_write(const struct command *command);
 void man_write(const struct command *command);
 

@@ -7,12 +7,12 @@
 
 #include "command.h"
 
-/* Print the script for each shell to stdout. */
+/* Each of these functions prints the script for one shell to stdout. */
 void complete_bash(void);
 void complete_zsh(void);
 void complete_fish(void);
 
-/* The value that may follow an option: none, one of `choices`, a number, or text, which may be
+/* The kind of value that follows an option: none, one of `choices`, a number, or text, which may be
  * a file name. */
 enum complete_value {
     COMPLETE_NOTHING,

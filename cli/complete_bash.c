@@ -1,7 +1,7 @@
 /*
- * complete_bash.c - the script for bash. If the script offers no completions, readline completes
- * file names (complete -o default). After an option that takes a number, the script disables file
- * name completion.
+ * complete_bash.c - the bash completion script. If the script offers no completions, readline
+ * completes file names (complete -o default). After an option that takes a number, the script
+ * disables file name completion.
  */
 #include "complete.h"
 
@@ -49,7 +49,7 @@ static const char bash_end[] =
     "\n"
     "complete -o bashdefault -o default -F _bloomgate bloomgate\n";
 
-/* Prints the pattern that matches the previous word: --threads | -t) */
+/* Prints the `case` pattern that matches the names of an option, such as: --threads | -t) */
 static void bash_pattern(const struct option *option)
 {
     printf("        --%s", option->name);

@@ -1,4 +1,5 @@
-/* complete_fish.c - the script for fish: one `complete` command per option of each subcommand. */
+/* complete_fish.c - the fish completion script: one `complete` command per option of each
+ * subcommand. */
 #include "complete.h"
 
 #include <stdio.h>

@@ -54,7 +54,7 @@ static void zsh_quoted(const char *text, const char *special)
     }
 }
 
-/* Prints a subcommand for _describe: name:summary. */
+/* Prints a subcommand for _describe, in the form name:summary. */
 static void zsh_summary(const char *name, const char *summary)
 {
     printf("        '%s:", name);
@@ -62,7 +62,8 @@ static void zsh_summary(const char *name, const char *summary)
     printf("'\n");
 }
 
-/* Prints an option for _arguments: '(-t --threads)'{-t+,--threads=}'[number of threads]:N: ' */
+/* Prints an option for _arguments, such as:
+ * '(-t --threads)'{-t+,--threads=}'[number of threads]:N: ' */
 static void zsh_option(const struct option *option)
 {
     const bool takes = option->type != OPTION_FLAG;

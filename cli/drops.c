@@ -8,7 +8,7 @@
 enum {
     DROPS_WORD = 64,
     DROPS_STEPS = 16,
-    DROPS_SAMPLE = 4 << 20 /* bytes of each part sampled per measurement */
+    DROPS_SAMPLE = 4 << 20 /* number of bytes sampled from each part of the filter */
 };
 
 static const double drops_slack = 0.5; /* lines */
@@ -20,7 +20,7 @@ static double drops_odds(double rate)
 
 /* ---- Grants ------------------------------------------------------------------------------- */
 
-/* Returns how many new keys the budget allows at twice the current rate. */
+/* Returns how many new keys the budget allows if the rate is twice the measured rate. */
 static double drops_affordable(const struct drops *d)
 {
     const double allowed =
@@ -31,7 +31,7 @@ static double drops_affordable(const struct drops *d)
     return excess > 0 ? budget / excess : HUGE_VAL;
 }
 
-/* Returns how many new keys may be added until the next measurement. A value below 1 means none. */
+/* Returns how many new keys may be added before the next measurement; less than 1 means none. */
 static double drops_step(const struct drops *d)
 {
     const double capacity = (double)bg_filter_capacity(d->filter);
@@ -74,11 +74,11 @@ struct drops_sum drops_total(const struct drops *d)
                                .wrong = d->past.wrong + d->wrong };
 }
 
-/* Returns whether a full filter can still be used to skip lines with seen keys. The first line that
- * is reported new ends the run. The expected number of new lines dropped before that line is
- * r / (1 - r), which grows without bound as r approaches 1. A full window cannot be used, because a
- * key that is seen again has to be added again to stay in the window, and a full filter accepts no
- * keys. */
+/* Returns whether a full filter can still be used to drop lines whose keys were seen before. The
+ * first line that is reported new ends the run. The expected number of new lines dropped before
+ * that line is r / (1 - r), which grows without bound as r approaches 1, so a filter with a high
+ * rate cannot be used. A full window cannot be used either, because a key that is seen again has to
+ * be added again to stay in the window, and a full filter accepts no keys. */
 static bool drops_may_skip(const struct drops *d)
 {
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
@@ -121,8 +121,9 @@ static void drops_answer(struct chunk *chunk, size_t i, bool is_new)
     *word |= (uint64_t)is_new << (i % DROPS_WORD);
 }
 
-/* Adds up to `taken` keys starting at `from`: in whole groups of 64, or one by one if only part of
- * a group remains or has been granted. Returns the number of keys added. */
+/* Adds up to `taken` keys starting at `from`. Adds whole groups of 64 keys if possible. Adds keys
+ * one by one if `from` is inside a group, or if fewer keys than a group were granted. Returns the
+ * number of keys added. */
 static size_t drops_add_taken(struct drops *d, struct chunk *chunk, size_t from,
                               size_t taken, size_t *news)
 {

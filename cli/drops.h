@@ -2,16 +2,16 @@
  * drops.h - limits how many new lines dedup drops by mistake, and therefore how many more keys its
  * filter accepts.
  *
- * A line with a new key is dropped if the filter reports the key as seen, which happens at the
- * current false-positive rate r of the filter. For each line that is reported new, r / (1 - r) new
- * lines are therefore dropped on average. The sum of this value over all lines that are reported
- * new is the expected number of dropped lines. The rate is measured from time to time (each
- * measurement reads up to 4 MiB of each part of the filter) and interpolated linearly in between.
- * Since the rate grows faster than linearly, the sum is slightly too high.
+ * A line with a new key is dropped if the filter reports the key as seen, which happens with
+ * probability r, the current false-positive rate of the filter. For each line that is reported new,
+ * r / (1 - r) new lines are therefore dropped on average. The sum of this value over all lines that
+ * are reported new is the expected number of new lines dropped. The rate is measured from time to
+ * time (each measurement reads up to 4 MiB of each part of the filter) and interpolated linearly
+ * between measurements. Since the rate grows faster than linearly, the sum is slightly too high.
  *
- * Guarantee: the expected share of dropped lines stays at or below the stated rate. Each
- * measurement grants a number of new keys that preserves the guarantee, and no key is added
- * without a grant:
+ * Guarantee: the expected share of new lines that are dropped stays at or below the stated rate
+ * (--rate or its default). Each measurement grants a number of new keys that preserves the
+ * guarantee, and no key is added without a grant:
  *
  *   - A fixed-size filter accepts as many keys as it was created for. Beyond that number, its
  *     current rate exceeds the stated rate, but the share of lines dropped so far is still lower,
@@ -20,14 +20,14 @@
  *     while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
  *   - A window accepts keys while its rate is at or below the stated rate; above that rate, it has
- *     a budget of the same kind. The fill of a small window fluctuates randomly, so its budget is
- *     at least half a line. Several runs with the same state share a budget; `past` contains the
- *     totals of the earlier runs.
+ *     a budget like that of a fixed-size filter. The fill of a small window fluctuates randomly, so
+ *     its budget is at least half a line. Several runs with the same state share one budget; `past`
+ *     contains the totals of the earlier runs.
  *
  * If no more keys are granted, the filter is full. Lines whose keys are in the filter are still
  * dropped correctly, but the first line with a new key ends the run. A filter that received far
  * more keys than it was created for (from `build`, `add` or version 0.1) reports nearly all new
- * keys as seen. With such a filter, the first line ends the run.
+ * keys as seen. Such a filter cannot be used, so the run ends at the first line.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -76,8 +76,8 @@ struct drops_sum drops_total(const struct drops *drops);
 
 /*
  * Adds the keys of a chunk by their hashes, and sets the answer bit of each key that is new.
- * Returns the number of new keys. If the filter is full, the chunk is cut before the first key that
- * was refused, and `full` is set. Thread safety: thread-safe if adding to the filter is
+ * Returns the number of new keys. If the filter is full, the chunk is truncated before the first
+ * key that was refused, and `full` is set. Thread safety: thread-safe if adding to the filter is
  * thread-safe.
  */
 size_t drops_add(struct drops *drops, struct chunk *chunk);

@@ -66,8 +66,8 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
         const size_t n = strcspn(line, "\n");
         const size_t skip = sizeof filter_recipe_name - 1;
         if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
-            /* A recipe that is too long is truncated, which makes it an unknown recipe but not an
-             * empty one. */
+            /* A recipe that is too long is truncated. It is then reported as unknown, and not
+             * mistaken for a missing recipe. */
             const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
             memcpy(recipe, line + skip, kept);
             recipe[kept] = 0;
@@ -159,8 +159,8 @@ int filter_claim(const char *path, bool force)
 static const char filter_magic[] = "\x89"
                                    "BGF";
 
-/* Returns whether a file starts with these bytes. Does not read from pipes, because that would
- * consume the bytes. */
+/* Returns whether a regular file starts with the n bytes in `with`. Returns false for a pipe,
+ * because reading from it would consume its bytes. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
@@ -374,7 +374,8 @@ static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *al
                : foreign;
 }
 
-/* Tries every reader. Writes the names of the readers that accept the bytes to `names`. */
+/* Tries every reader. Sets `names` to the names of the formats whose readers accept the bytes, and
+ * *found to their number. */
 static bg_foreign *filter_guess(const struct filter_bytes *all,
                                 const bg_foreign_options *how, char names[256],
                                 int *found)
@@ -409,8 +410,8 @@ static const char *filter_advice(const struct filter_bytes *all)
                   : "";
 }
 
-/* Returns the format that was set, either directly or by an option that applies to only one format,
- * or 0 if none was set. */
+/* Returns the format that --format specifies, or that is implied by an option for a single format.
+ * Returns 0 if there is no such option. */
 static int filter_said_format(const struct open_options *options)
 {
     return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS

@@ -1,9 +1,9 @@
 /*
  * filter_file.h - opens filter files written by bloomgate or by other software.
  *
- * The format is detected from the file. Most foreign formats have no magic number, but all have
- * sizes that must be consistent, so each reader is tried. If exactly one reader accepts the file,
- * its format is used; if several readers accept it, --format must be set.
+ * The format is detected from the content of the file. Most foreign formats have no magic number,
+ * but all of them contain sizes that must be consistent, so each reader is tried. If exactly one
+ * reader accepts the file, its format is used; if several readers accept it, --format must be set.
  */
 #ifndef CLI_FILTER_FILE_H
 #define CLI_FILTER_FILE_H
@@ -15,7 +15,7 @@
 
 struct open_options {
     const char *keyring;
-    int format; /* index into filter_formats; 0 selects detection */
+    int format; /* index into filter_formats; 0 selects automatic detection */
     bool tolerate;
     uint64_t part, version; /* for foreign formats (see bg_foreign_options) */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
@@ -39,8 +39,8 @@ struct filter_file {
 /* Flags for opening. */
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
-/* Opens a file. `form` is the form of the filter's keys, which some foreign formats require. With
- * FILTER_OURS, refuses foreign files. Returns an exit code. */
+/* Opens a file. `form` specifies how the filter's keys are encoded, which is needed for some
+ * foreign formats. With FILTER_OURS, refuses foreign files. Returns an exit code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
@@ -51,18 +51,19 @@ void filter_close(struct filter_file *file);
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
-/* Refuses files that do not start like a bloomgate filter. Returns an exit code. */
+/* Refuses a file if filter_looks_ours returns false for it. Returns an exit code. */
 int filter_expect_ours(const char *path);
 
 /* Returns whether the file is a text file that points to a bloomgate filter (bg_publish). */
 bool filter_is_pointer(const char *path);
 
-/* Returns whether the file starts like a bloomgate filter or a pointer file. */
+/* Returns whether, according to its first bytes, the file is a bloomgate filter or a pointer to
+ * one. */
 bool filter_looks_ours(const char *path);
 
 /* Sets the options for reading or creating a foreign filter, based on the command-line options and
- * the form of its keys. `secret` is the buffer for the secret. `format` is 0 if the format is not
- * known yet. Returns an exit code. */
+ * the form of its keys. If there is a secret, it is stored in `secret`. `format` is 0 if the format
+ * is not known yet. Returns an exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
                            bg_foreign_options *how);
@@ -77,15 +78,17 @@ int filter_secret(const char *path, const struct open_options *options,
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
                   uint64_t *maybe);
 
-/* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by any note. */
+/* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by the note, if
+ * there is one. */
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_MAX]);
 
 /* Reads the recipe from the line "keys: RECIPE". The recipe is "" if there is no such line. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
-/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as option
- * that contradicts the file, because no key would be found. Returns an exit code. */
+/* Sets the key conversion in `format` to the conversion that the file records, unless options
+ * specify a conversion. Refuses an --as option that contradicts the file, because no key would be
+ * found. Returns an exit code. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
 /* Refuses to change a shard written by `bloomgate split`, because keys that belong to other shards

@@ -141,15 +141,15 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     if (first >= end) {
         return 0;
     }
-    /* A line that starts at `end` belongs to the next part. The last line of this part therefore
-     * ends at or after end - 1. */
+    /* The last line of this part starts before `end`, so its separator is at offset end - 1 or
+     * later. */
     const size_t at = (size_t)(end - 1 - first);
     const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
 }
 
-/* If a pipe has nothing to read, waits until the other threads have delivered their chunks. Returns
- * false if another thread has ended the flow. */
+/* If the input is a pipe without available data, waits until the other threads have delivered their
+ * chunks. Returns false if another thread has ended the flow. */
 static bool flow_await_others(struct flow *flow)
 {
     if (input_is_ready(flow->input)) {
@@ -167,7 +167,8 @@ static bool flow_await_others(struct flow *flow)
 /* Returns the length of the whole records in a chunk. The bytes before `searched` are known not to
  * contain the end of a line, so a record of many megabytes that arrives through a pipe in small
  * reads is not searched from the start after each read. For records other than lines, the search
- * cannot be resumed in the middle, so they are searched only when the buffer is full. */
+ * cannot be resumed in the middle, so a chunk larger than FLOW_CHUNK is searched only when its
+ * buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -207,7 +208,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
-        if (state != INPUT_BYTES) { /* the rest is a record even without a separator */
+        if (state != INPUT_BYTES) { /* the last record may have no separator */
             if (chunk->used || flow->ended) {
                 bool cut = false;
                 chunk->offset = input->offset - chunk->used;
@@ -292,8 +293,8 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Waits for the chunk's turn and writes the chunk. All earlier chunks have been delivered, so their
- * threads will also reach this function, and no thread waits forever. */
+/* Waits for the chunk's turn and writes the chunk. All earlier chunks have been delivered, so the
+ * threads that hold them also reach this function, and no thread waits forever. */
 static bool flow_write(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->turns);

@@ -15,9 +15,9 @@
  *
  * Chunks from files are large enough to justify the synchronization, and small enough to fit into
  * the cache. A chunk from a pipe contains all bytes that are available, so that the answer for a
- * line is written immediately. For the same reason, delivering does not wait for reading: each has
- * its own lock. No thread waits for a pipe while other threads are working, because one of those
- * threads may end the flow.
+ * line is written without delay. For the same reason, reading and delivering have separate locks,
+ * so that delivering never waits for reading. No thread waits for a pipe while other threads are
+ * working, because one of those threads may end the flow.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -33,7 +33,7 @@ struct flow {
     const struct key_format *format;
     unsigned threads;
     struct progress *progress; /* or NULL */
-    uint64_t leg; /* pause after reading this many bytes; 0 reads to the end */
+    uint64_t leg; /* bytes per leg (see flow_run); 0 selects the whole input */
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. */
@@ -53,8 +53,8 @@ struct flow {
     bool ended; /* the input has ended */
 
     pthread_mutex_t turns;     /* protects the fields below; held briefly */
-    pthread_cond_t turned;     /* one of the fields below has changed */
-    uint64_t turn, write_turn; /* the next chunks to deliver and to write */
+    pthread_cond_t turned;     /* signaled when one of the fields below changes */
+    uint64_t turn, write_turn; /* numbers of the next chunks to deliver and write */
     unsigned busy;             /* number of threads that hold a chunk */
     bool stopped;              /* all threads must stop, with exit code `code` */
     int code;
@@ -64,22 +64,24 @@ struct flow {
 unsigned flow_threads(uint64_t wanted);
 
 /*
- * flow_run runs until the input or the leg ends, or until a step fails. Call flow_begin before the
- * first leg and flow_end after the last leg. Returns an exit code.
+ * flow_run processes one leg, which is a section of the input. It returns when the leg or the input
+ * ends, or when a step fails. Call flow_begin before the first leg and flow_end after the last leg.
+ * Returns an exit code.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
 /* Process the whole input in one leg, with a progress bar. `when` is a value of enum say_when.
- * flow_files opens the given files as the input, or stdin if there are none, and closes the input.
- * Both functions return an exit code. */
+ * flow_files also opens and closes the input, which consists of the given files, or of stdin if
+ * there are none. Both functions return an exit code. */
 int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
 
-/* Counts the records of regular files, which are read from the start; `input` is not changed.
- * Uses the format and the number of threads from `like`. Returns an exit code. */
+/* Counts the records in the files of `input`, which must be regular files. Reads the files from the
+ * start, without changing `input`. Uses the format and the number of threads from `like`. Returns
+ * an exit code. */
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 
@@ -88,7 +90,7 @@ int flow_count(const struct flow *like, const struct input *input, int when,
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* Ends the flow with an exit code, which is CLI_OK if no more input is needed. Call this function
+/* Ends the flow with an exit code. CLI_OK means that no more input is needed. Call this function
  * from `work` or `deliver`. Returns false. */
 bool flow_fail(struct flow *flow, int code);
 

@@ -41,7 +41,7 @@ int foreign_save(const bg_foreign *foreign, const char *path)
     return code;
 }
 
-/* Returns whether a file contains exactly these bytes. */
+/* Returns whether a file consists of exactly the n bytes in `bytes`. */
 static bool foreign_file_has(FILE *file, const char *bytes, size_t n)
 {
     char piece[1 << 14];

@@ -12,9 +12,9 @@
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
- * Sets *alone to whether the file from which the filter was read contains nothing else. A database
- * table or a Parquet file also contains other data, which would be lost if the filter were saved to
- * the same file. Returns an exit code.
+ * Sets *alone to true if the file from which the filter was read contains only the filter, and to
+ * false otherwise. A database table or a Parquet file also contains other data, which would be lost
+ * if the filter were saved to the same file. Returns an exit code.
  */
 int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone);
 

@@ -12,7 +12,7 @@ enum info_health { INFO_FINE, INFO_FULLER, INFO_OVERFLOWED, INFO_DEGRADED };
 struct info_facts {
     const char *path;
     bool ours;
-    bool complete; /* false if only the header was read (no secret) */
+    bool complete; /* false if only the header was read, for lack of a secret */
     uint64_t file_bytes;
     bg_file_info about; /* files of bloomgate */
     char recipe[KEY_RECIPE];
@@ -24,8 +24,8 @@ struct info_facts {
     double times; /* for INFO_FULLER, the rate divided by the design rate */
 };
 
-/* Collects the facts. `file` is the result of filter_open, or contains only the header. Returns an
- * exit code. */
+/* Collects the facts. `file` was opened by filter_open, or contains only the header of a file.
+ * Returns an exit code. */
 int info_find(const struct filter_file *file, struct info_facts *facts);
 
 /* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal

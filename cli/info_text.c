@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static void info_row(const char *name,
     printf("  %-12s %s\n", name, text);
 }
 
-/* Prints a line of untrusted text, without control sequences. */
+/* Prints a line of untrusted text, with control characters replaced. */
 static void info_note(const char *line, size_t n)
 {
     char text[BG_METADATA_MAX];
@@ -46,7 +46,7 @@ static void info_notes(const char *metadata)
 static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
-    if (per_key > 0) { /* can be thousands of bits in a nearly empty filter */
+    if (per_key > 0) { /* thousands of bits per key if a filter is nearly empty */
         char each[NUMBER_TEXT];
         if (per_key < 1000) {
             (void)snprintf(each, sizeof each, "%.4g", per_key);

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The part of the input to read: part i of n, split by bytes (or by files, if the files are
- * compressed or not seekable). The whole input is part 0 of 1. */
+/* The part of the input to read: part i of n. Each uncompressed file is split into n ranges of
+ * bytes; each compressed file belongs completely to one part. The whole input is part 0 of 1. */
 struct input_part {
     uint64_t i, n;
 };
@@ -30,21 +30,21 @@ struct input {
     bool streams;    /* the file is a pipe, so reading may block */
     uint64_t offset; /* offset of the next byte in the decompressed file */
     uint64_t end; /* lines that start at this offset or later belong to the next part */
-    bool cut;     /* the part starts within a line of the previous part */
+    bool cut;     /* the bytes up to the first separator belong to the previous part */
     bool skipped; /* the file is compressed and belongs to another part */
     struct unpacker *unpacker; /* NULL if not compressed */
     char *ahead; /* bytes read to detect the format; later, compressed bytes */
     size_t ahead_used, ahead_at;
-    uint64_t done, size; /* bytes read so far; total size of all files, or 0 */
+    uint64_t done, size; /* bytes read so far; expected total, or 0 if unknown */
 };
 
-/* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but opens
- * nothing yet. Returns an exit code. */
+/* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but does not
+ * open the files yet. Returns an exit code. */
 int input_begin(struct input *input, char **paths, size_t count, bool raw,
                 struct input_part part);
 void input_end(struct input *input);
 
-/* Returns whether two paths are equal or lead to the same regular file. */
+/* Returns whether two paths are equal or refer to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
 /* Returns whether `path` refers to one of the input files, in which case writing to it would
@@ -63,7 +63,8 @@ enum input_state {
     INPUT_FAILED    /* the error was reported; the exit code is in *code */
 };
 
-/* Reads the bytes that are immediately available, up to `room` bytes. */
+/* Reads up to `room` bytes. If the input is a pipe, waits until data is available, and reads only
+ * the available bytes. */
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 

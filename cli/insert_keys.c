@@ -1,7 +1,9 @@
 /* insert_keys.c - see insert_keys.h. */
 #include "insert_keys.h"
 
-/* Adds a copy of a key that is already in the filter. Such a copy never makes a filter overflow. */
+/* Adds a copy of a key to a full cuckoo filter that already contains the key. Such a copy never
+ * makes the filter overflow. Returns false if the filter is of another kind or does not contain the
+ * key. */
 static bool insert_copy(bg_filter *filter, uint64_t hash)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO

@@ -35,9 +35,9 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
 
 /* ---- Shades -------------------------------------------------------------------------------- */
 
-enum { MAP_SHADES = 9 }; /* one shade for empty cells, and eight for the levels */
+enum { MAP_SHADES = 9 }; /* one shade for empty cells, and eight for other shares */
 
-/* Colors range from dark violet to yellow, so brightness also increases with the value. */
+/* Colors range from dark violet to yellow, so brightness increases with the share of set bits. */
 static const struct {
     const char *block;
     unsigned color; /* index into the 256-color palette */

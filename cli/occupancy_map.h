@@ -16,8 +16,8 @@ struct occupancy_map {
     double shares[MAP_COLUMNS * MAP_ROWS];
 };
 
-/* Computes the map. The map of a small filter has fewer cells, with one word per cell. Returns an
- * exit code. */
+/* Computes the map. The map of a small filter has fewer cells, with about one 64-bit word per cell.
+ * Returns an exit code. */
 int map_find(const bg_filter *filter, struct occupancy_map *map);
 
 /* Prints the map to stdout. */

@@ -19,8 +19,8 @@ enum option_type {
     OPTION_TEXT,    /* const char *: any text */
     OPTION_LIST,    /* struct option_list: may be repeated */
     OPTION_COUNT,   /* uint64_t: number_count */
-    OPTION_ORDINAL, /* uint64_t: see number_count; at least 1 */
-    OPTION_BYTES,   /* uint64_t: see number_count; in bytes */
+    OPTION_ORDINAL, /* uint64_t: parsed by number_count; at least 1 */
+    OPTION_BYTES,   /* uint64_t: parsed by number_count; in bytes */
     OPTION_REAL,    /* double: number_real */
     OPTION_RATE,    /* double: number_rate */
     OPTION_SECONDS, /* double: number_seconds */

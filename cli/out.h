@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes n bytes. Returns false after reporting an error, or without a report if the reader closed
- * the pipe. In both cases, out_code returns the exit code. */
+/* Writes n bytes. Returns false if an error occurred, the reader closed the pipe, or a stop was
+ * requested; only errors are reported. out_code then returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
 /* Does the same as out_write, but writes all bytes even if a stop is requested in the meantime.

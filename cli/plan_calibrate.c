@@ -1,7 +1,7 @@
 /*
- * plan_calibrate.c - measures plans (plan_output.h). Each filter is created as planned or, if that
- * would take too long, with the same parameters but fewer keys. The result includes the number of
- * keys used.
+ * plan_calibrate.c - measures the filters that plans describe (plan_output.h). Each filter is
+ * created as planned or, if that would take too long, with the same parameters but fewer keys. The
+ * result includes the number of keys used.
  */
 #include "plan_output.h"
 
@@ -50,7 +50,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
     task.spec.rate = row->plan.target;
     task.spec.bytes = 0;
     task.spec.bits_per_key = row->plan.target > 0 ? 0 : row->plan.bits_per_key;
-    if (row->kind == BG_KIND_WINDOW) { /* the window is large enough for all keys */
+    if (row->kind == BG_KIND_WINDOW) { /* make the window large enough for all keys */
         window.count = keys;
         task.spec.window = &window;
     }
@@ -74,7 +74,7 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when)
 {
     int code = CLI_OK;
-    uint64_t all = 0, done = 0; /* sizes of all filters; sizes of finished filters */
+    uint64_t all = 0, done = 0; /* total size of all filters, and of finished ones */
     struct progress progress;
     bg_plan hashing = { .kind = BG_KIND_AUTO };
     for (size_t i = 0; i < plans->count; i++) {

@@ -3,7 +3,7 @@
 
 #include "json.h"
 
-/* Prints a value, or nothing if the value was not requested. */
+/* Prints a value, or nothing if the value is not set. */
 static void plan_json_given(struct json *json, const char *name, double value)
 {
     if (value > 0) {
@@ -50,7 +50,8 @@ static void plan_json_speed(struct json *json, const struct measured *speed)
     json_close(json, '}');
 }
 
-/* Prints a rate, or null if the filter does not have space for that many keys. */
+/* Prints the rate with more keys than planned, or null if the filter does not have space for these
+ * keys. */
 static void plan_json_then(struct json *json, const char *name,
                            const struct plan_row *row, double rate)
 {

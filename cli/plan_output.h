@@ -9,7 +9,8 @@
 #include "say.h"
 #include "timing.h"
 
-/* The measured speed for each row of a plan; `speed` is valid only if `measured` is set. */
+/* The measured speeds, in the same order as the rows of struct plan_rows; `speed` is valid only if
+ * `measured` is set. */
 struct plan_speeds {
     bool calibrated;
     double keyed_hash_ns;
@@ -22,7 +23,7 @@ struct plan_speeds {
 /* Describes a library error in terms of option names, such as --items instead of items. */
 void plan_words(const bg_errinfo *why, char text[PLAN_TEXT]);
 
-/* Measures each kind (plan_calibrate.c). Returns an exit code. */
+/* Measures the speed of each planned filter (plan_calibrate.c). Returns an exit code. */
 int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when);
 

@@ -181,7 +181,7 @@ static void report_latency(const struct plan_rows *plans)
     }
 }
 
-/* Prints the kind that would be selected without --kind. */
+/* Prints the kind that would be selected without --kind, if it is a different kind. */
 static void report_automatic(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->automatic.plan;

@@ -12,7 +12,7 @@
 struct progress {
     const char *what; /* "reading" */
     enum say_when when;
-    double began, shown; /* clock readings in seconds */
+    double began, shown; /* time of the start, and of the last redraw, in seconds */
     bool drawn;
 };
 

@@ -138,8 +138,8 @@ bool keys_follow(const char *recipe, struct key_format *format)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-/* Ensures that there is space for n elements of `size` bytes, and preserves the content. If the
- * space has to grow, it grows by at least 50%. */
+/* Ensures that a block of memory has space for n elements of `size` bytes each, and preserves its
+ * content. If the space has to grow, it grows by at least 50%. */
 static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
 {
     void **memory = pointer;
@@ -228,7 +228,7 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
  * ordinary characters, as in 5ft10".
  */
 struct csv_place {
-    bool begun;  /* the field is not empty */
+    bool begun;  /* at least one byte of the field has been read */
     bool quoted; /* inside quotes */
     bool closed; /* the previous byte closed the quotes */
 };
@@ -296,7 +296,8 @@ static uint64_t keys_mask(const char *bytes, char separator)
 /* Stores the end offsets of the records whose separators are set in `mask`. Lines are usually at
  * least 20 bytes long, so 64 bytes rarely contain more than four separators. The first four ends
  * are stored without branching, because a branch would be mispredicted for every other mask. If
- * there are fewer, the next mask's ends overwrite the surplus. */
+ * `mask` has fewer than four separators, the surplus entries are overwritten by the ends for the
+ * next mask. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
     const uint64_t top = UINT64_C(1) << 63; /* __builtin_ctzll(0) is undefined */
@@ -442,7 +443,7 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-/* Returns the Nth field of a record, or an empty field if the record has fewer fields. */
+/* Returns the field that `format` selects, or an empty field if the record has fewer fields. */
 static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
 {
     const char *at = record.data, *end = at + record.len;
@@ -465,7 +466,8 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
     }
 }
 
-/* Writes a CSV field without its quotes to `to`; doubled quotes become single quotes. */
+/* Writes a CSV field without its enclosing quotes to `to`. Two consecutive quotes inside the field
+ * become one quote. */
 static bg_bytes keys_unquote(bg_bytes field, char *to)
 {
     const char *from = field.data;
@@ -493,8 +495,8 @@ static bg_bytes keys_trim(bg_bytes text)
     return (bg_bytes){ data, text.len };
 }
 
-/* The next functions convert text to another key form and write the result to `to`. They return
- * false if the text is invalid. */
+/* keys_integer, keys_hex and keys_utf16 convert text to another key form and write the result to
+ * `to`. They return false if the text is invalid. */
 static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
 {
     const char *data = text.data;

@@ -1,5 +1,5 @@
 /*
- * records.h - extracts keys from bytes.
+ * records.h - splits input into records and extracts their keys.
  *
  * A record is delimited by separators (newline or NUL), is preceded by its length (binary), or is a
  * CSV row, which may contain quoted newlines. The key is the record, or one of its fields, after
@@ -77,7 +77,8 @@ enum { CHUNK_PAD = 64 };
 
 void chunk_free(struct chunk *chunk);
 
-/* Ensures that a chunk has space for this many bytes. Returns false if out of memory. */
+/* Ensure that a chunk has space for this many bytes of input, bytes of output, hashes or answer
+ * bits. Return false if out of memory. */
 bool chunk_reserve(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);

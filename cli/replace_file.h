@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Syncs a file. If a signal interrupts the call, retries, unless the signal requests a stop. */
+/* Syncs a file. Retries if interrupted by a signal, unless the signal requests a stop. */
 bool replace_sync(int fd);
 
 /*
- * Writes n bytes to a temporary file next to `path`, syncs it, and renames it to `path`. The new
- * file keeps the mode of the old file. If anything fails, the old file remains unchanged. Reports
- * errors. Returns an exit code.
+ * Writes n bytes to a temporary file in the same directory as `path`, syncs it, and renames it to
+ * `path`. The new file keeps the mode of the old file. If anything fails, the old file remains
+ * unchanged. Reports errors. Returns an exit code.
  */
 int replace_file(const char *path, const void *bytes, size_t n);
 

@@ -36,7 +36,7 @@ bool say_colors(int fd)
     if (say.color != SAY_AUTO) {
         return say.color == SAY_ALWAYS;
     }
-    const char *no = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): read only */
+    const char *no = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): only read */
     const char *term = getenv("TERM");   /* NOLINT(concurrency-mt-unsafe) */
     return isatty(fd) && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
@@ -137,7 +137,7 @@ int say_error(const char *about, const bg_errinfo *why)
 int say_errno(const char *about)
 {
     const int why = errno;
-    const char *text = strerror(why); /* NOLINT(concurrency-mt-unsafe): known numbers */
+    const char *text = strerror(why); /* NOLINT(concurrency-mt-unsafe): known errors */
     return say_failed(why == ENOMEM ? CLI_FULL : CLI_IO, "%s: %s", about, text);
 }
 

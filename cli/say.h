@@ -29,10 +29,10 @@ enum say_when { SAY_AUTO, SAY_ALWAYS, SAY_NEVER };
 void say_begin(const char *command, bool quiet, enum say_when color);
 bool say_is_quiet(void);
 
-/* Returns whether a file descriptor is a terminal that may receive colors. */
+/* Returns whether text written to a file descriptor may contain color codes. */
 bool say_colors(int fd);
 
-/* Removes control sequences from untrusted text, such as file names and file contents. */
+/* Replaces control characters in untrusted text, such as file names and file contents, with '?'. */
 void say_tame(char *text, size_t n);
 
 /* Print an error message ("bloomgate build: ...") and return the exit code, so that callers can

@@ -23,7 +23,7 @@ void picture_add(struct picture *picture, const char *format, ...)
 /* Adds untrusted text, and replaces control characters with '?'. */
 void picture_add_text(struct picture *picture, const char *text);
 
-/* Uses stdout as a screen, and reads key presses from stdin if stdin is also a terminal. */
+/* Starts using stdout as a screen, and stdin for key presses if stdin is also a terminal. */
 void screen_begin(void);
 void screen_end(void);
 

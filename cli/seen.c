@@ -38,10 +38,10 @@ const struct option_group seen_options_group = { "Filter", seen_table };
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
 enum {
     SEEN_FIRST = 1 << 20,     /* minimum capacity of the first layer, in keys */
-    SEEN_LAYERS = 8,          /* the first layer holds at least 1/8 of the lines */
+    SEEN_LAYERS = 8,          /* the first layer can hold at least 1/8 of the lines */
     SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate the number of lines */
     SEEN_PATH = 4096,
-    SEEN_BITS = 40 /* bits per key at seen_rate if a key's bits are in one cache line */
+    SEEN_BITS = 40 /* bits per key for seen_rate, with a key's bits in one cache line */
 };
 
 /* ---- Expected number of lines --------------------------------------------------------------- */
@@ -137,8 +137,8 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
 }
 
 /* Determines the number of keys for a filter of fixed size if --items is not set. The filters for
- * --unordered do not grow, so an estimate is not sufficient, and the lines are counted. With
- * --state, the lines are not counted, because the keys of later runs cannot be known in advance. */
+ * --unordered do not grow, so an estimate is not sufficient, and the lines are counted. Counting is
+ * not possible with --state, because the keys of later runs are not known in advance. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -162,8 +162,8 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     return code;
 }
 
-/* Describes a filter of fixed size for the expected number of keys and, if the state is saved, the
- * canaries. */
+/* Sets `spec` to a filter of fixed size with space for the expected number of keys and, if the
+ * state is saved, the canaries. */
 static int seen_plan_fixed(const struct seen *seen, const struct input *input,
                            const struct key_format *format, bg_spec *spec)
 {
@@ -206,7 +206,7 @@ static int seen_plan(struct seen *seen, const struct input *input,
     return CLI_OK;
 }
 
-/* Reads the parameters and the content of a filter. */
+/* Returns the parameters and statistics of a filter. */
 static bg_filter_info seen_about(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -247,7 +247,7 @@ static int seen_make(struct seen *seen, const struct input *input,
 
 static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
-    "dedup: "; /* number of new lines; expected number of drops times 1e6 */
+    "dedup: "; /* number of new lines; expected wrong drops times 1e6 */
 
 /* Returns the metadata line that starts with `name`, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)

@@ -1,13 +1,13 @@
 /*
- * seen.h - the memory of dedup: a filter that contains the keys seen so far, created according to
- * the options or loaded from a state file.
+ * seen.h - the filter in which dedup stores the keys seen so far. The filter is created according
+ * to the options or loaded from a state file.
  *
  * Filter selection. The number of distinct lines is unknown, and dedup should drop almost no new
  * lines by mistake. By default, the filter is therefore scalable, with a false-positive rate of 1
- * in 1,000,000, and its memory grows with the number of distinct keys. --items, with --rate,
- * creates a filter with exactly that capacity, and --memory creates a filter of that size. --window
- * creates a filter that forgets old keys. --unordered creates a filter to which many threads can
- * add keys concurrently, sized for the number of lines.
+ * in 1,000,000, and its memory grows with the number of distinct keys. --items creates a filter
+ * with that capacity, at the rate that --rate specifies, and --memory creates a filter of that
+ * size. --window creates a filter that forgets old keys. --unordered creates a filter to which many
+ * threads can add keys concurrently, sized for the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -35,9 +35,9 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;           /* keys at the start (approximate for a loaded state) */
+    uint64_t keys;           /* number of keys at the start; estimated if loaded */
     struct drops_sum past;   /* totals of earlier runs, if the filter is a window */
-    double rate;             /* share of new lines that may be dropped */
+    double rate;             /* share of new lines that may be wrongly dropped */
     struct secret secret;    /* secret of a new filter */
     struct filter_file file; /* the state file; its path is NULL if there is none */
     char window[SEEN_WINDOW];
