@@ -12,7 +12,7 @@ enum {
     DUMP_HEADER = 40      /* size of a chunk's header */
 };
 
-/* Returns the XXH64 of n bytes. */
+/* Returns the XXH64 hash of n bytes. */
 uint64_t dump_checksum(const void *bytes, size_t n);
 
 uint64_t dump_get64(const uint8_t *p);
@@ -34,19 +34,19 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
                       size_t *used, bg_errinfo *info);
 
 struct dump_chunk {
-    uint64_t stream; /* checksum of the whole stream, which identifies the stream */
+    uint64_t stream; /* checksum of the whole stream, used to identify the stream */
     uint64_t offset, total;
     const uint8_t *bytes;
     size_t n;
 };
 
-/* Returns whether the data starts with the magic number of a chunk. */
+/* Returns whether the data starts with a chunk's magic number. */
 bool dump_chunk_is(bg_bytes data);
 
 /* Parses a chunk. Errors: BG_EFORMAT, BG_ECHECKSUM. */
 bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info);
 
-/* Writes the header and the bytes of a chunk, DUMP_HEADER + chunk->n bytes in total. */
+/* Writes a chunk's header and bytes, DUMP_HEADER + chunk->n bytes in total. */
 void dump_chunk_write(const struct dump_chunk *chunk, uint8_t *to);
 
 #endif

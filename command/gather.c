@@ -1,13 +1,13 @@
-/* gather.c - see gather.h. Small buffers use malloc, because mapping them would cost more than it
- * saves. */
+/* gather.c - see gather.h. Small buffers are allocated with calloc, because mapping them would cost
+ * more than it saves. */
 #include "gather.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 enum {
-    GATHER_MAPPED = 1 << 20, /* buffers of at least this size are mapped */
-    GATHER_STEP = 4 << 20,   /* bytes released at a time; whole pages */
+    GATHER_MAPPED = 1 << 20, /* buffers of at least this size use mmap */
+    GATHER_STEP = 4 << 20,   /* bytes released at a time; a multiple of the page size */
     GATHER_COUNT =
         GATHER_STEP
         - 4096 /* bytes allocated at a time; just below an allocator size class */
@@ -17,7 +17,7 @@ enum {
 #define MAP_NORESERVE 0
 #endif
 
-/* Memory allocated from the allocator to account for received bytes. */
+/* A block that is allocated only to make the allocator count the received bytes. */
 struct gather_count {
     struct gather_count *next;
     size_t bytes;

@@ -3,18 +3,19 @@
  * read.
  *
  * A sender announces the size of a filter in advance. Only address space, which is plentiful, is
- * reserved for this size. Memory is used only for bytes that have arrived, since the kernel
- * provides pages on first write. The buffer never has to move to grow. The memory for bytes that
- * have been read is returned to the kernel immediately. Therefore, while a filter is created from
- * its file, each part of the filter is in memory only once.
+ * reserved for the whole filter. Memory is used only for bytes that have arrived, since the kernel
+ * provides pages on first write. The buffer never has to move to grow. Bytes that have been read
+ * are released to the kernel step by step. Therefore, while a filter is created from its file, each
+ * part of the filter is in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
  *
- * Counting. An allocator does not count pages that are mapped directly. As bytes arrive, a gather
- * with an allocator therefore allocates the same amount of memory from that allocator. This memory
- * is never touched, so it uses no pages, but the allocator counts it and can refuse it. It is freed
- * when decoding starts (gather_uncount), since the filter is counted from then on.
+ * Counting. An allocator does not count pages that are mapped directly. As bytes arrive, a buffer
+ * that has an allocator therefore allocates the same amount of memory from that allocator. Apart
+ * from a small header in each block, this memory is never touched, so it occupies almost no pages,
+ * but the allocator counts it and can refuse it. It is freed when decoding starts (gather_uncount),
+ * since the filter is counted from then on.
  *
  * Thread safety: one thread at a time.
  */
@@ -28,16 +29,16 @@
 #include <stdint.h>
 
 struct gather {
-    uint8_t *bytes; /* the buffer of `size` bytes, initially zero, or NULL */
+    uint8_t *bytes; /* a buffer of `size` bytes, initially zero; or NULL */
     size_t size;
     size_t given;
-    bg_allocator allocator;     /* if `allocate` is NULL, nothing is counted */
-    struct gather_count *first; /* memory allocated from the allocator */
+    bg_allocator allocator;     /* if its `allocate` is NULL, nothing is counted */
+    struct gather_count *first; /* list of blocks allocated from the allocator */
     size_t counted;
 };
 
-/* Reserves address space for `size` bytes (at least 1). Returns false on failure. If `allocator` is
- * NULL, nothing is counted. */
+/* Reserves address space for `size` bytes (at least 1). If `allocator` is NULL, received bytes are
+ * not counted. Returns false on failure. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
 /* Counts the first n bytes by allocating the same amount of memory from the allocator. Call it
@@ -48,10 +49,10 @@ bool gather_count(struct gather *gather, size_t n);
  * to be decoded. */
 void gather_uncount(struct gather *gather);
 
-/* Releases the first n bytes, which will not be read again. */
+/* Releases the memory of the first n bytes, which must not be read again. */
 void gather_give(struct gather *gather, size_t n);
 
-/* Frees the buffer. Does nothing if gather_begin was not called. */
+/* Frees the buffer. Has no effect on a zero-initialized struct. */
 void gather_end(struct gather *gather);
 
 #endif

@@ -4,7 +4,8 @@
  * Only the library can compute the size of a valkey-bloom filter, so a temporary filter is created
  * to determine the size. Then a file that contains a filter of this size, with all bits zero, is
  * written in the format described in foreign_valkeybloom.c. The file is decoded like an imported
- * file. Pages from calloc use no memory until they are written.
+ * file. The zero bits in this file hardly use any memory, because pages from calloc use none until
+ * they are written.
  */
 #include "import_seeded.h"
 
@@ -16,11 +17,11 @@
 
 enum {
     SEEDED_HEADER = 30,
-    SEEDED_BLOOM = 45, /* size of the data before the bits */
+    SEEDED_BLOOM = 45, /* size of a filter's data before its bits */
     SEEDED_FRAME = 8 + SEEDED_BLOOM + 16
 };
 
-/* The seed that valkey-bloom uses if bloom-use-random-seed is no. */
+/* The seed that valkey-bloom uses if bloom-use-random-seed is set to no. */
 static const uint8_t seeded_fixed[IMPORT_SEED_BYTES] = {
     0x59, 0x0f, 0xf5, 0x22, 0xea, 0x78, 0x11, 0xda, 0xa7, 0x14, 0xd8,
     0x09, 0x3b, 0x3e, 0x7b, 0xd9, 0x1d, 0x89, 0x8a, 0x73, 0x3e, 0x98,
@@ -91,7 +92,8 @@ bg_err import_seeded_make(const struct import_seeded *wish,
     }
     const size_t n =
         SEEDED_HEADER + SEEDED_FRAME
-        + (size_t)bytes; /* fits, because a filter of this size was just created */
+        + (size_t)
+            bytes; /* does not overflow, because a filter of this size was just created */
     uint8_t *file = calloc(1, n);
     if (!file) {
         return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",

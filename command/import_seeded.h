@@ -1,7 +1,7 @@
 /*
- * import_seeded.h - creates the same empty filter as valkey-bloom, with the seed that valkey-bloom
- * primaries send: BF.INSERT ... TIGHTENING t SEED s. A server can therefore replicate from a
- * primary that runs valkey-bloom, and read its append-only files.
+ * import_seeded.h - creates the same empty filter that valkey-bloom would create, with the seed
+ * that a valkey-bloom primary sends: BF.INSERT ... TIGHTENING t SEED s. A server can therefore
+ * replicate from a primary that runs valkey-bloom, and read its append-only files.
  */
 #ifndef COMMAND_IMPORT_SEEDED_H
 #define COMMAND_IMPORT_SEEDED_H

@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum {
-    IMPORT_RECORD =
-        16, /* bytes before a header, and before a link's bits; see docs/foreign.md */
+    /* Size of a record's header. A file's header and the bits of each link are records; see
+     * docs/foreign.md. */
+    IMPORT_RECORD = 16,
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
@@ -107,7 +108,8 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     object_recount(*object);
-    if (format == BG_FOREIGN_REDISCUCKOO) { /* the item count excludes deleted items */
+    if (format
+        == BG_FOREIGN_REDISCUCKOO) { /* the file's item count excludes deleted items */
         const uint64_t deleted =
             dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
@@ -134,7 +136,8 @@ static uint64_t import_most(const struct command_settings *settings)
                                          : UINT64_C(1) << 56;
 }
 
-/* Returns zeroed memory for n more bytes, or NULL if the limit is exceeded or if out of memory. */
+/* Returns zeroed memory for n more bytes, or NULL if the file would exceed the limit or if out of
+ * memory. */
 static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *info)
 {
     if (n > file->most || file->n > file->most - n) {
@@ -194,8 +197,8 @@ static void import_put32(uint8_t *p, uint64_t value)
     }
 }
 
-/* Reads the next string and stores it after `before` free bytes. Sets *at to the offset of the free
- * bytes, and *n to the length of the string. */
+/* Reads the next string and appends `before` zero bytes and the string to the file. Sets *at to the
+ * offset of the zero bytes, and *n to the length of the string. */
 static bg_err import_string(struct import_file *file, size_t before, size_t *at,
                             size_t *n, bg_errinfo *info)
 {
@@ -305,8 +308,8 @@ static void import_put16(uint8_t *p, uint64_t value)
     p[1] = (uint8_t)(value >> 8);
 }
 
-/* Reads one filter in the chain. The number of buckets appears twice, and determines the number of
- * bytes. */
+/* Reads one filter in the chain. Fails unless the filter has `buckets` buckets and the size that
+ * follows from this number. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,
                                    bg_errinfo *info)
@@ -438,7 +441,7 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
 }
 
 /* The formats whose values can be read. Version 3 of RedisBloom's format is not supported, because
- * RedisBloom 2.0.2 changed the hash, and a value in version 3 does not show which hash it needs. */
+ * RedisBloom 2.0.2 changed the hash, and a value in version 3 does not show which hash it uses. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;
@@ -491,8 +494,8 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
-/* A part above 16 MiB consists of several records. Joins each such part by moving the bytes of its
- * records together. */
+/* A part larger than 16 MiB is stored as several records. Moves the bytes of these records
+ * together, so that each part is contiguous. */
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
 {

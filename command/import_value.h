@@ -1,6 +1,6 @@
 /*
  * import_value.h - converts other modules' filters to objects: either from a file that
- * bg_foreign_decode accepts, or field by field, when a server loads a value that the module saved.
+ * bg_foreign_decode accepts, or field by field, when a server loads a value saved by such a module.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
  *                 size, links, options, growth, and for each link
@@ -14,11 +14,11 @@
  *                 capacity,
  *                 items (the last one only), bytes
  *
- * error, bits per entry, rate and tightening are doubles, `bytes` are strings, and the other
- * fields are unsigned integers.
+ * error, bits per entry, rate and tightening are doubles, `bytes` is a string, and the other fields
+ * are unsigned integers.
  *
- * Fields are assembled into a file in the other module's format, which the library's decoder then
- * reads, so that every number is validated in one place. Memory use grows with the number of bytes
+ * Fields are assembled into a file in the other module's format, and the library then decodes this
+ * file. Every number is therefore validated in one place. Memory use grows with the number of bytes
  * received.
  */
 #ifndef COMMAND_IMPORT_VALUE_H
@@ -26,8 +26,8 @@
 
 #include "object.h"
 
-/* The source of fields. If `failed` returns true after a call, the value that the call returned
- * is meaningless. */
+/* A source from which fields are read. If `failed` returns true after a call, the value that the
+ * call returned is meaningless. */
 struct import_source {
     uint64_t (*number)(struct import_source *source);
     double (*real)(struct import_source *source);
@@ -37,7 +37,7 @@ struct import_source {
     bool (*failed)(struct import_source *source);
 };
 
-/* The destination of fields. */
+/* A destination to which fields are written. */
 struct import_sink {
     void (*number)(struct import_sink *sink, uint64_t value);
     void (*real)(struct import_sink *sink, double value);
@@ -51,15 +51,15 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      bg_errinfo *info);
 
 /* Creates an object from fields in the format REDISBLOOM, REDISCUCKOO or VALKEYBLOOM. `version` is
- * the version of the format that the module saved. If `any_size` is set, the object may exceed the
- * limits in the settings, but then cannot grow. Errors: those of import_object; BG_EFORMAT if the
- * value is truncated or a field has the wrong type; BG_EVERSION. */
+ * the format version in which the module saved the value. If `any_size` is set, the object may
+ * exceed the limits in the settings, but then cannot grow. Errors: those of import_object;
+ * BG_EFORMAT if the value is truncated or a field has the wrong type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);
 
 /* Writes an object field by field, in the newest format version that import_value can read. Errors:
- * BG_ENOTSUP if the object was not imported from one of these formats. */
+ * BG_ENOTSUP if the object was not imported from one of the formats above. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 

@@ -1,6 +1,6 @@
 /*
- * object.c - operations on whole objects: creation, queries, merge, fold, compaction.
- * object_keys.c adds and removes keys and records the changes. See object.h.
+ * object.c - creates, queries, merges, folds and compacts objects. object_keys.c adds and removes
+ * keys, and records these changes. See object.h.
  */
 #include "object.h"
 
@@ -132,7 +132,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         return err;
     }
     if (filter) {
-        made->shape.kind = bg_filter_kind(filter); /* the kind may have been `auto` */
+        made->shape.kind = bg_filter_kind(filter); /* the shape's kind may be `auto` */
         made->commutes = object_commutes(bg_filter_kind(filter));
         if (object_shape_is_keyed(shape)) {
             made->shape.check = bg_hasher_check(bg_filter_hasher(filter));
@@ -271,9 +271,9 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 
 /* ---- Long operations ----------------------------------------------------------------------- */
 
-enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; more than a short change takes */
+enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; longer than a short change takes */
 
-/* Locks and counters are not part of an object's state, so they may change in a const object. */
+/* Locks and counters are not part of an object's state, so those of a const object may change. */
 static struct object *object_unlocked(const struct object *object)
 {
     return (struct object *)(uintptr_t)object;
@@ -358,7 +358,7 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Queries ------------------------------------------------------------------------------ */
 
-/* Locks are not part of an object's state, so they may change in a const object. */
+/* Locks are not part of an object's state, so those of a const object may change. */
 static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 {
     return (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
@@ -420,7 +420,8 @@ uint64_t object_probe(const struct object *object, bg_bytes key)
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-/* Sums a value over the filters that are queried, or over all filters in the slot. */
+/* Sums a value over the filters in the slot. Unless `all` is set, filters that are not queried yet
+ * are left out. */
 static uint64_t object_sum(const struct object *object, bool all,
                            uint64_t (*figure)(const bg_filter *filter))
 {
@@ -546,7 +547,7 @@ void object_recount(struct object *object)
 /* ---- Saved changes --------------------------------------------------------------------------- */
 
 /* The fence pairs with the fence in adding_probe: a thread that finds a bit set by this change also
- * sees `unkept`. */
+ * sees that `unkept` is not 0. */
 void object_changing(struct object *object)
 {
     atomic_fetch_add(&object->unkept, 1);
@@ -700,8 +701,7 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* Changes a foreign filter's shape to the shape of the native filter that replaces it when it is
- * cleared. */
+/* When a foreign filter is cleared, a native filter replaces it. Changes the shape accordingly. */
 static void object_shape_native(const struct object *object,
                                 const struct command_settings *settings,
                                 struct object_shape *shape)
@@ -779,9 +779,9 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
 
 /*
  * During a migration, both the old filter and the folded filter are queried and receive adds. Keys
- * added before the migration started are only in the old filter, which is therefore folded again
- * and merged. The folded filter stays valid, because only a thread that holds `writing` can replace
- * it.
+ * added after the first fold but before the start of the migration are only in the old filter. The
+ * old filter is therefore folded again and merged into the folded filter. The pointer to the folded
+ * filter stays valid, because only a thread that holds `writing` can replace it.
  */
 static bg_err object_fold_within(struct object *object, uint32_t times,
                                  bg_errinfo *info)
@@ -819,8 +819,8 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     return err;
 }
 
-/* Returns a filter of half the size if at least a tenth of the smaller filter would be free, and
- * NULL otherwise. */
+/* Returns a filter of half the size if at least a tenth of that filter would be free, and NULL
+ * otherwise. */
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;
@@ -836,7 +836,8 @@ static bg_filter *object_halved(const struct object *object)
     return smaller;
 }
 
-/* Compaction may have moved items even if the size is unchanged. */
+/* Sets *steps to 1 on success, because compaction may have moved items even if the size is
+ * unchanged. */
 static bg_err object_compact_foreign(struct object *object, uint32_t *steps,
                                      bg_errinfo *info)
 {

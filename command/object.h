@@ -19,29 +19,30 @@
  * adds until it is loaded again. The same applies to an object whose dump is arriving in chunks
  * (dump.h).
  *
- * Threads. Queries, and adds to objects that `commute` (bit arrays in which bits are only ever
- * set), need no lock. All other changes, including changes to foreign filters, are recorded and
- * applied while holding `writing`, so that the journal records them in the order in which they
- * happened. There is no clear operation: an object is cleared by replacing it with an empty object
- * under the same name.
+ * Threads. Queries need no lock, and neither do adds to objects marked `commutes` (bit arrays in
+ * which bits are only ever set). All other changes, including changes to foreign filters, are
+ * recorded and applied while holding `writing`, so that the journal records them in the order in
+ * which they happened. There is no clear operation: an object is cleared by replacing it with an
+ * empty object under the same name.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
- * object_vacate. A thread that must not wait for long operations, such as an event loop, claims an
- * object before it changes the object's keys: object_claim either locks `writing`, which is
- * recursive, or returns false after a short time.
+ * object_vacate. A thread that must not wait for long operations, such as an event loop, calls
+ * object_claim before it changes an object's keys. object_claim either locks `writing` or returns
+ * false after a short time. `writing` is recursive, so the thread can lock it again to apply the
+ * change.
  *
  * What is recorded. Adding a key that a bit array may already contain changes nothing, so it is
- * not recorded. A host that promises durability must therefore hold back its reply until all
- * changes recorded so far, by any thread, are safe. Records are written before bits are set, so
- * when a thread finds a bit set, the record for that bit has already been written. There are two
- * exceptions. In both cases, a key that is found may be a false positive that is no longer found
- * after a crash:
- *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host
+ * not recorded. But another thread may have added the key a moment ago. A host that promises
+ * durability must therefore hold back its reply until all changes recorded so far, by any thread,
+ * are safe. Records are written before bits are set, so when a thread finds a bit set, the record
+ * for that bit has already been written. In two cases, adds are always recorded, because a key that
+ * is found may be a false positive that is no longer found after a crash:
+ *   - in a scalable filter, where a key's layer depends on the order of adds, unless the host
  *     guarantees this order (`ordered`);
- *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose checkpoint
- *     is not complete (object_changing and object_keep count these changes). Until the checkpoint
- *     is complete, no key is removed from the filter, because if the removal were replayed on the
- *     previous content, it might remove a different key.
+ *   - in a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose
+ *     checkpoint is not complete (object_changing and object_keep count these changes). Until the
+ *     checkpoint is complete, no key is removed from the filter, because if the removal were
+ *     replayed on the previous content, it might remove a different key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -53,7 +54,7 @@
 
 enum object_family { OBJECT_BF = 1, OBJECT_CF = 2, OBJECT_BG = 3 };
 
-/* All parameters of an object; zero means not set. */
+/* All parameters of an object. Parameters that are 0 are not set. */
 struct object_shape {
     uint32_t family;
     uint32_t kind;
@@ -79,11 +80,12 @@ struct object_shape {
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
     /* origin */
-    uint32_t sealed;   /* 1 if the object accepts no adds; files provide its content */
+    uint32_t
+        sealed; /* 1 if the object accepts no adds, because its content comes from files */
     uint32_t imported; /* 1 if the shape does not describe the content (see above) */
-    uint32_t foreign;  /* a bg_foreign_format: the module that defines the bits */
+    uint32_t foreign;  /* the bg_foreign_format of an imported filter, or 0 */
     uint64_t limit;    /* maximum size in bytes; 0 selects the configured limit */
-    /* Minimum generation for BG.RELOAD; 0 in an object's own shape, because the slot stores it. */
+    /* Minimum generation for BG.RELOAD; 0 in object->shape, because the slot stores the value. */
     uint64_t generation;
 };
 
@@ -103,18 +105,18 @@ bool object_shape_is_foreign(const struct object_shape *shape);
 /* Returns whether the shape's hash needs a secret. */
 bool object_shape_is_keyed(const struct object_shape *shape);
 
-/* Sets the hash of a new object to this profile, with the keyring's current secret if the profile
- * needs a secret. */
+/* Sets the hash of a new object to this profile. If the profile needs a secret, selects the
+ * keyring's current secret. */
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
 /* For a CF, sets a fingerprint size that suits the capacity, unless a rate is set. A fingerprint
- * has log2(capacity) + k bits. The filter can therefore keep doubling, up to billions of items,
- * before its rate reaches 3%. */
+ * has log2(capacity) + k bits, and keeps this size when the filter doubles. The filter can grow to
+ * billions of items before its rate reaches 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
-/* Fills in the library's specification, except for the hash. `window` is needed for window filters,
- * and must live as long as the spec. */
+/* Fills in `spec` from the shape, except for the hash. For window filters, also fills in `window`,
+ * to which `spec` then points. */
 void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
                        bg_spec *spec);
 
@@ -123,8 +125,9 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes;  /* a bit array: order and repetition of adds do not matter */
-    bool born_full; /* not empty when created, e.g. from a file or a copy */
+    bool commutes; /* a bit array: order and repetition of adds do not matter */
+    bool
+        born_full; /* whether the object had content when it was created, e.g. from a file */
     bg_slot *
         slot; /* a slot without a filter means unknown content; NULL if `foreign` is set */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
@@ -133,7 +136,7 @@ struct object {
     _Atomic uint32_t
         occupied; /* number of long operations that hold or await `writing` */
     _Atomic uint64_t
-        items; /* number of new items or, if items can be deleted, of adds */
+        items; /* number of new items, or number of adds if items can be deleted */
     _Atomic uint64_t deleted; /* number of removals that found an item */
     _Atomic uint64_t expansions;
     _Atomic uint64_t
@@ -143,19 +146,22 @@ struct object {
         unkept; /* number of whole-object changes without a complete checkpoint */
     _Atomic uint32_t failed; /* number of these changes whose checkpoint failed */
     bool outgrown; /* whether a CF must not grow further; protected by `writing` */
-    _Atomic uint64_t rotated; /* a window's own time at its last move */
+    _Atomic uint64_t rotated; /* the window's time at its last move */
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
-    _Atomic bool timed;       /* this host moves the window, and `ahead` is valid */
+    _Atomic bool
+        timed; /* whether this host moves the window; if so, `ahead` is valid */
     _Atomic uint64_t said_absent,
-        said_present; /* number of BG.OBSERVE reports of false and of true positives */
+        said_present; /* numbers of false and true positives reported by BG.OBSERVE */
     _Atomic uint64_t said_missing; /* number of false negatives reported */
     struct bg_rebuild *rebuild; /* current rebuild, or NULL; protected by `writing` */
     uint64_t rebuilt;           /* number of keys added to the rebuild */
     pthread_mutex_t
         dumping; /* protects the fields below; never locked while holding `writing` */
-    struct dump *dump; /* a copy that is being read in chunks, or NULL */
-    struct load *load; /* the chunks received so far, or NULL */
-    bool loading; /* a load is in progress or its filter is replacing this object */
+    struct dump
+        *dump; /* a copy of the filter that is being dumped in chunks, or NULL */
+    struct load *load; /* the chunks of a load that were received so far, or NULL */
+    bool
+        loading; /* whether a load is in progress, or its filter is replacing this object */
     _Atomic uint64_t held; /* memory used by `dump` and `load`, in bytes */
     uint64_t id;           /* set by the host */
     void *entry;           /* set by the host */
@@ -170,27 +176,28 @@ bg_err object_create(const struct object_shape *shape,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* Creates an object with this filter or foreign filter. On success, takes ownership of the filter.
+/* Creates an object from a filter or a foreign filter. On success, takes ownership of the filter.
  * If both pointers are NULL, the object's content is unknown. */
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
 
-/* Returns the shape of an object, including the generation that its slot requires. This description
- * is saved, and object_create and object_adopt re-create the object from it. Takes no lock. */
+/* Returns the shape of an object, including the generation that its slot requires. Hosts save this
+ * shape, and re-create objects from it with object_create or object_adopt. Takes no lock. */
 void object_describe(const struct object *object, struct object_shape *shape);
 
-/* Moves the object's memory, unless it was allocated with malloc; see bg_filter_relocate. Updates
- * *object. No other thread may use the object. An object that is being rebuilt is not moved. */
+/* Moves the object to a different address, unless it was allocated with malloc; see
+ * bg_filter_relocate. Updates *object. No other thread may use the object. An object that is being
+ * rebuilt is not moved. */
 void object_relocate(struct object **object, const bg_mover *mover);
 
 /* Returns whether the content of the object is known. */
 bool object_is_whole(const struct object *object);
 
 /*
- * Pins an object's filters at a time when one of them contains all keys, and returns that filter,
- * or NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Do not use these
- * functions for foreign filters.
+ * Pins an object's filters at a time when one of them contains all keys. Returns that filter, or
+ * NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Do not call object_pin
+ * or object_pin_try for foreign filters.
  *
  * object_pin waits for `writing`, and the thread that holds `writing` may wait for pins. Therefore,
  * never call object_pin while holding a pin or `writing`. object_pin_try does not wait: it returns
@@ -199,24 +206,25 @@ bool object_is_whole(const struct object *object);
 const bg_filter *object_pin(const struct object *object, bg_pin *pin);
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter);
 
-/* Waits until object_pin_try can succeed. */
+/* Waits until the current migration has ended, so that object_pin_try can succeed. */
 void object_settled(const struct object *object);
 
-/* Returns the pinned filter that contains all keys, or NULL during a migration. */
+/* Returns the pinned base filter, or NULL if the content is unknown. The base filter contains all
+ * keys, except during a migration. */
 const bg_filter *object_base(const bg_pin *pin);
 
-/* Fills in the error and returns its code. */
+/* Fills in `info`, unless it is NULL, and returns `code`. */
 bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the shape of a filter that comes from elsewhere, such as a file. Its family is BG, and it
- * is imported. */
+/* Returns the shape of a filter that comes from elsewhere, such as a file. The shape's family is
+ * BG, and the shape is marked `imported`. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 
 /* Returns whether the shape's family supports the filter's kind. */
 bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter);
 
-/* Returns the hash that a shape specifies, with the secret for the shape's key ID, if the hash
+/* Returns the hash that a shape specifies, including the secret for the shape's key ID if the hash
  * needs one. */
 bg_err object_hash_spec(const struct object_shape *shape,
                         const struct command_settings *settings, bg_hash_spec *hash,
@@ -235,13 +243,14 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
 /*
  * Adds keys in order, up to the first key that does not fit. Sets *done to the number of keys
  * added, and sets bits in is_new for the keys that were definitely not present before. Records
- * the changes. Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
+ * the changes. Errors: BG_EFULL or BG_ENOMEM if the filter is full and cannot grow; BG_ENOTSUP if
+ * the object never accepts adds; BG_EBUSY if its content is unknown; those of host->ops->record.
  */
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info);
 
-/* Atomically adds a key unless the filter may already contain it. Use it only for objects that do
- * not commute. */
+/* Atomically adds a key unless the filter may already contain it. Use it only for objects that are
+ * not marked `commutes`. */
 bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
                          bool *added, bg_errinfo *info);
 
@@ -253,7 +262,7 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
 /* Returns how many times a key may have been added; 0 or 1 for kinds that do not count. */
 uint64_t object_count(const struct object *object, bg_bytes key);
 
-/* Like object_count, but is not counted as a user's query in the observed rates. */
+/* Like object_count, but does not count as a user's query in the observed rates. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
 /* Moves a window to the current time or, if it is not time-based, by one period. Records the move,
@@ -263,19 +272,20 @@ bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
 /* Returns whether it is time to move a time-based window. Acquires no lock. */
 bool object_will_move(const struct object *object, struct host *host);
 
-/* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
- * keys expire even in windows that receive no adds. */
+/* Moves a time-based window if a move is due. Adds call this function; a host also calls it
+ * regularly, so that keys expire even in windows that receive no adds. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
-/* Sets the time to which a window was moved before it was loaded; the window continues from that
- * time. */
+/* Sets the window's time to `moved`, the time of its last move before it was loaded. The window's
+ * time continues from there. */
 void object_resume(struct object *object, uint64_t moved);
 
-/* After a new filter was swapped into the slot, moves its window to the current window time. */
+/* Moves the filter's window to the object's current window time. Call it after a new filter was
+ * swapped into the slot. */
 void object_position(struct object *object);
 
-/* The maximum value of a window's time, in milliseconds. It fits into the integers of all
- * protocols, even after the window has moved further. */
+/* The maximum value of a window's time, in milliseconds. The limit leaves a margin, so that a
+ * window can move further and its time still fits into the integers of all protocols. */
 #define OBJECT_TIME_MAX (UINT64_MAX / 4)
 
 /* Lock and unlock `writing` for a long operation. object_claim fails as soon as object_occupy has
@@ -283,16 +293,17 @@ void object_position(struct object *object);
 void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);
 
-/* Locks `writing` for a short change, unless a long operation holds it. In that case, returns
- * false; retry later, on a thread that is allowed to wait. */
+/* Locks `writing` for a short change, unless a long operation holds or awaits it. In that case,
+ * returns false. Retry on a thread that is allowed to wait. */
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
-/* Doubles a full CF. The caller holds `writing`. Errors: BG_EFULL if the filter must not grow. */
+/* Doubles a full CF. The caller holds `writing`. Errors: BG_EFULL if the filter must not grow
+ * further; BG_ENOMEM. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
 
-/* Applies a recorded change when the host replays a journal, before any other thread uses the
- * object. */
+/* Applies a recorded change, for example when the host replays a journal. No other thread may use
+ * the object. */
 bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info);
 
@@ -316,33 +327,35 @@ static inline bool object_is_kept(const struct object *object)
     return atomic_load(&object->unkept) == 0;
 }
 
-/* Merges `from` into an object. Errors: BG_EINCOMPAT; the message describes the difference. */
+/* Merges `from` into an object. Errors: BG_EINCOMPAT if the two objects cannot be merged; the
+ * message describes the difference. */
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,
                     bg_errinfo *info);
 
-/* Creates a copy for a different name, marked `imported`. */
+/* Creates a copy of an object for a different name. The copy is marked `imported`. */
 bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info);
 
-/* Creates an empty object with the same parameters. */
+/* Creates an empty object with the same parameters as `object`. */
 bg_err object_emptied(const struct object *object,
                       const struct command_settings *settings, struct object **empty,
                       bg_errinfo *info);
 
-/* Halves a filter this many times. Keys can be added concurrently, and none is lost. */
+/* Halves a filter's size `times` times. Keys can be added concurrently, and none are lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* Halves a CF repeatedly, while at least a tenth of it stays free, but not below its
+/* Halves a CF as long as at least a tenth of the smaller filter would be free, but never below its
  * original size. Sets *steps to the number of halvings. A filter imported from RedisBloom is
- * compacted as in RedisBloom. */
+ * compacted in the same way as in RedisBloom, which counts as one step. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 
-/* Recounts the items if the counter cannot be correct. */
+/* Recounts the items. Call it after the content was replaced, for example by a load or a merge. */
 void object_recount(struct object *object);
 
 /*
- * Provides an object's filter for reads of any duration: the base filter itself, or a copy if the
- * base filter could change between two reads. Making the copy blocks writers; reading it does not.
- * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Do not use it for foreign filters.
+ * Provides a filter with all of an object's keys for reads of any duration: the object's own
+ * filter, or a copy if that filter could change between two reads. Making the copy blocks writers;
+ * reading it does not.
+ * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Foreign filters are not supported.
  */
 struct object_reading {
     const bg_filter *filter;
@@ -355,8 +368,8 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Statistics, in constant time -------------------------------------------------------- */
 
-/* Returns whether adding n items may take too long for an event loop, because the filter doubles
- * or a window has to move. */
+/* Returns whether adding n items may take too long for an event loop, because the filter has to
+ * double or the window has to move. */
 bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
 uint64_t object_bytes(const struct object *object);
@@ -366,12 +379,12 @@ uint64_t object_capacity(const struct object *object);
 bool object_grows(const struct object *object);
 
 /* Returns the counters of the object's slot, including adds that were rejected before they
- * reached the slot; zeros if the object has no slot. */
+ * reached the slot. The slot's counters are 0 if the object has no slot. */
 void object_about(const struct object *object, bg_slot_info *stats);
 uint32_t object_layers(const struct object *object);
 
 /* Returns the number of deleted items, as reported by INFO. For filters imported from RedisBloom,
- * only items deleted since the last compaction count. */
+ * only items deleted since the last compaction are counted. */
 uint64_t object_deleted(const struct object *object);
 
 #endif

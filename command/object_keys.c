@@ -1,12 +1,13 @@
 /*
- * object_keys.c - applies and records adds and removes, and replays them from their records.
+ * object_keys.c - applies and records adds, removes and window moves, and replays recorded changes.
  *
  * Objects that are bit arrays need no lock. Their adds are recorded first and then applied, since
  * adds can be replayed repeatedly and in any order. For all other objects, `writing` is held during
- * both steps, and adds are applied first and then recorded: these filters can be full, and rejected
- * adds must neither be replayed nor fill the journal. Other adds cannot observe this order, because
- * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
- * of filter supports it; otherwise the filter may contain a key that was not recorded.
+ * both steps, and adds are applied first and then recorded. These filters can be full, and adds
+ * that they reject must neither be replayed nor fill the journal. Other adds cannot observe this
+ * order, because an add of the same key waits for the lock. If recording fails, the add is undone
+ * where the kind of filter supports it; otherwise the filter may contain a key that was not
+ * recorded.
  *
  * Removes and window moves are recorded first. Conditions that would cause a remove to be rejected,
  * such as a rebuild in progress, are checked beforehand.
@@ -51,7 +52,7 @@ struct adding {
     uint64_t check;
     uint64_t hashes
         [OBJECT_BATCH]; /* hashes of all keys; later, only of the keys to be added */
-    uint16_t which[OBJECT_BATCH]; /* batch positions of the keys to be added */
+    uint16_t which[OBJECT_BATCH]; /* positions in the batch of the keys to be added */
     uint64_t seen[BG_BITMAP_WORDS(
         OBJECT_BATCH)]; /* marks the keys that are already present */
     size_t fresh;       /* number of keys to be added */
@@ -81,7 +82,7 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 /*
  * Finds the keys that the filter does not contain yet. Only these keys need to be recorded and
  * added, except in the cases described in object.h. If there are several filters in the slot, a key
- * that is in one filter may be missing from a different filter that accepts adds, so all keys are
+ * that is in one filter may be missing from another filter that accepts adds, so all keys are
  * recorded and added. The probe bypasses the slot's counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
@@ -113,9 +114,9 @@ static void adding_probe(struct adding *a)
     }
 }
 
-/* Rejects items over the capacity of a filter that must not grow, and truncates the batch. Does not
- * apply to replays: two threads may have exceeded the capacity by adding items concurrently, and
- * both adds succeeded. */
+/* If the filter must not grow, truncates the batch before the first new item that exceeds the
+ * capacity, and returns BG_EFULL. Replays are exempt, because concurrent adds may have exceeded the
+ * capacity and succeeded. */
 static bg_err adding_limit(struct adding *a)
 {
     if (!a->object->shape.nonscaling || !a->host->settings) {
@@ -150,9 +151,9 @@ static bool adding_any_is_new(const struct adding *a)
 
 enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* large layers occupy whole pages of this size */
 
-/* Returns whether there is memory for a layer. If the host has no `room` function, memory is
- * checked only if the layer is `needed`. If a layer that is not needed yet cannot be allocated, the
- * library tries again later. */
+/* Returns whether there is enough memory for a layer. If the host has no `room` function, this is
+ * checked only for a layer that is `needed` now, because the library retries later if it cannot
+ * allocate any other layer. */
 static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 {
     bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
@@ -180,13 +181,13 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 }
 
 /*
- * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises
- * without bound, because the library's adds do not fail. Here, adds fail when the filter is a
- * sixteenth over its capacity (by then, the library has tried twice to grow) and the next layer
- * would not fit. If the layer would fit, adds continue, and the library soon tries again. If the
- * host provides `room`, it is called before the library first tries to grow. If the filter came
- * from another server, the library does not enforce the limit of this server, so a layer that
- * definitely exceeds the limit is also refused in advance. Small layers are not refused
+ * In the library, adds to a scalable filter do not fail: a filter that cannot grow accepts more
+ * keys than it was created for, and its rate rises without bound. Here, adds fail when the filter
+ * is a sixteenth over its capacity (by then, the library has tried twice to grow) and the next
+ * layer would not fit. If the layer would fit, adds continue, and the library soon tries again. If
+ * the host provides `room`, that function is called before the library first tries to grow. If the
+ * filter came from another server, the library does not enforce this server's limit, so a layer
+ * that definitely exceeds the limit is also refused in advance. Small layers are not refused
  * individually, and a sharded filter has many of them, so adds also fail as soon as all memory is
  * used up.
  */
@@ -203,7 +204,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
     const bool full =
-        ledger_is_full(); /* memory was not used up when the command started */
+        ledger_is_full(); /* memory has been used up since the command started */
     const bool grows = items + a->fresh > capacity;
     if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
@@ -239,7 +240,8 @@ static bg_err adding_record(struct adding *a, const uint64_t *hashes,
     return n ? a->host->ops->record(a->host, a->object, &change, info) : BG_OK;
 }
 
-/* Marks the new keys by their positions in the batch, and counts them. */
+/* Sets the bits in a->is_new for new keys, at their positions in the whole batch, and adds their
+ * number to the object's item count. */
 static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 {
     uint64_t news = 0;
@@ -255,7 +257,8 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 }
 
 /* Adds keys to bit arrays, without a lock. Keys that are already present are not recorded.
- * Errors: BG_EINCOMPAT if the hash has changed in the meantime; the caller retries. */
+ * Errors: BG_EINCOMPAT if the slot's hash has changed in the meantime, in which case the caller
+ * retries. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
@@ -282,9 +285,9 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
  * requested. */
 static const double object_rate_most = 0.03;
 
-/* Returns whether a CF would keep its rate if it doubled and filled up again. At any size, the
- * filter stores a prefix of q + r bits of each hash, so the rate depends on the number of keys: for
- * a full filter, the rate is the load, 0.95, times 2^-r, and doubling reduces r by one. */
+/* Returns whether a CF would stay within its maximum rate if it doubled and filled up again. A
+ * filter with 2^q slots stores q + r bits of each hash. This sum is constant, so doubling reduces r
+ * by one. A full filter has a load of 0.95, and its rate is 0.95 * 2^-r. */
 static bool object_may_double(const struct object *object, const bg_filter *filter)
 {
     const double most =
@@ -497,7 +500,8 @@ static bg_err adding_once(struct adding *a, bg_errinfo *info)
     return a->object->commutes ? adding_bits(a, info) : adding_in_order(a, info);
 }
 
-/* The caller holds `writing`, if the object requires it. */
+/* Adds the batch, and retries if the slot's hash changes. The caller holds `writing`, unless the
+ * object is a bit array. */
 static bg_err adding_all(struct adding *a, bg_errinfo *info)
 {
     bg_err err = BG_EINCOMPAT;
@@ -546,8 +550,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
         const bool there = object_probe(object, key) > 0;
         if (!there
             || atomic_load(
-                &object
-                     ->unkept)) { /* an extra copy of a key is safer than a missing copy */
+                &object->unkept)) { /* adding a key twice is safer than losing it */
             err = adding_all(&a, info);
         }
         *added = !err && !there;
@@ -558,8 +561,8 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 
 /* ---- Other changes ------------------------------------------------------------------------- */
 
-/* Checks whether a remove would be rejected because of the state of the slot. The caller holds
- * `writing`. */
+/* Returns an error if keys cannot currently be removed from the object, for example during a
+ * rebuild. The caller holds `writing`. */
 static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
 {
     bg_pin pin;
@@ -641,7 +644,7 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
     return err;
 }
 
-/* Returns the length of a window's periods, computed as in the library; 0 if the window is moved
+/* Returns the length of a window's periods, computed as in the library, or 0 if the window is moved
  * manually or by adds. */
 static uint64_t object_period(const struct object_shape *shape)
 {
@@ -658,9 +661,9 @@ static uint64_t object_period(const struct object_shape *shape)
  * them. The window's time is recorded with every move. After a restart, or after another host has
  * moved the window, the window's time resumes from its last recorded value as soon as this host
  * reads its ticks. Time that passes while no host is measuring it does not count. A move is
- * recorded at least OBJECT_STEPS times per period, so very little measured time is lost. A result
- * of 0 means that the window's time is stopped because another host moves the window. Keys are then
- * added at the other host's time, and the time that this host has measured is discarded.
+ * recorded at least OBJECT_STEPS times per period, so very little measured time is lost.
+ * object_time returns 0 if the window's time is stopped because another host moves the window. Keys
+ * are then added at the other host's time, and the time that this host has measured is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -684,8 +687,8 @@ static uint64_t object_time(struct object *object, struct host *host)
 }
 
 /* Returns whether the window is due to move: a new period has started, or a significant part of a
- * period has passed. Periods start at multiples of their length, and the first move records the
- * position of the window. */
+ * period has passed. Periods start at multiples of their length. The first move is always due,
+ * because it records the position of the window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),
@@ -753,7 +756,7 @@ void object_position(struct object *object)
     const uint64_t moved = atomic_load(&object->rotated);
     if (moved && object->slot && object_period(&object->shape)) {
         (void)!bg_slot_rotate(object->slot, moved,
-                              NULL); /* sealed filters do not move */
+                              NULL); /* fails for sealed filters, which do not move */
     }
 }
 
@@ -766,7 +769,7 @@ void object_resume(struct object *object, uint64_t moved)
 
 /* ---- Replay --------------------------------------------------------------------------------- */
 
-/* The host for replays, which has nothing to record. */
+/* The `record` function for replays: the changes have already been recorded. */
 static bg_err replay_record(struct host *host, struct object *object,
                             const struct change *change, bg_errinfo *info)
 {
@@ -829,7 +832,7 @@ bg_err object_apply(struct object *object, const struct change *change,
 {
     uint64_t check = 0;
     bg_err err = BG_OK;
-    if (!object_is_whole(object)) { /* unknown content may contain any key */
+    if (!object_is_whole(object)) { /* the object answers "maybe" anyway */
         return BG_OK;
     }
     if (!object->slot && (!change->keys || change->op == CHANGE_ROTATE)) {

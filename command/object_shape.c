@@ -1,11 +1,11 @@
 /*
- * object_shape.c - converts shapes to text and to library specifications.
+ * object_shape.c - converts shapes to text, from text, and to library specs.
  *
  *     family=bf kind=scalable items=100 rate=0.01 width=2 hash=keyed key_id=323032... expansion=2
  *
- * Fields can be in any order, and fields that are 0 are omitted. Numbers are written so that
- * reading them restores the exact value. Journals and filter files contain this text, so fields may
- * be added but never renamed.
+ * Fields can be in any order, and fields that are 0 are omitted. Numbers are written with enough
+ * digits to be read back exactly. Journals and filter files contain this text, so fields may be
+ * added but never renamed.
  */
 #include "object.h"
 
@@ -96,8 +96,9 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
 
 /* ---- Text output ------------------------------------------------------------------------- */
 
-/* These functions write text to `to` without a terminating NUL, and return its end. They are faster
- * than snprintf, which matters because a manifest contains the shapes of all objects. */
+/* These functions write text to `to` without a terminating NUL, and return a pointer to its end.
+ * They are faster than snprintf, which matters because a manifest contains the shapes of all
+ * objects. */
 
 static char *shape_put(char *to, const char *text)
 {
@@ -450,7 +451,7 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
     bg_filter_info about = { .struct_size = sizeof about };
     *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
-    if (bg_filter_sample_info(filter, 1, &about)) { /* without counting the set bits */
+    if (bg_filter_sample_info(filter, 1, &about)) { /* avoids counting the set bits */
         return;
     }
     shape->kind = about.kind;

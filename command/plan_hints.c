@@ -11,8 +11,11 @@
 
 struct hint {
     const char *when;
-    bg_kind kinds[3]; /* the smallest of these kinds is suggested; AUTO means no kind */
-    double below; /* maximum memory, as a fraction of the recommended kind's memory */
+    /* The kind that needs the least memory is suggested. AUTO marks unused entries. */
+    bg_kind kinds[3];
+    /* The kind is suggested only if its memory (or its rate, if the size is fixed) is below this
+     * fraction of the recommended kind's. */
+    double below;
     const char *but;
 };
 

@@ -164,7 +164,7 @@ double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
         return fabs(times - 1) < 1e-9 ? plan->rate : (double)NAN;
     }
     if (row->kind == BG_KIND_WINDOW) {
-        /* A window consists of `layers` blocked filters, one more than the keys need. */
+        /* A window consists of `layers` blocked filters, one more than needed to hold the keys. */
         const double each = items / (plan->layers - 1);
         const double one =
             bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);

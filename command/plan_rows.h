@@ -1,9 +1,9 @@
 /*
  * plan_rows.h - planning: one plan per kind, the recommended kind, and hints on when a different
- * kind is better. Used by bloomgate plan (tables, JSON, charts) and the HTTP API (JSON), which have
- * their own option names.
+ * kind is better. Used by bloomgate plan (tables, JSON, charts) and the HTTP API (JSON), which use
+ * different option names.
  *
- * Thread safety: not synchronized.
+ * Thread safety: one thread per struct plan_rows.
  */
 #ifndef COMMAND_PLAN_ROWS_H
 #define COMMAND_PLAN_ROWS_H
@@ -25,7 +25,8 @@ struct plan_word {
 
 struct plan_row {
     bg_kind kind;
-    bg_err err; /* why there is no plan; the text in `why` uses the option names */
+    bg_err
+        err; /* why there is no plan, or BG_OK; `why` describes the error with option names */
     char why[PLAN_TEXT];
     bg_plan plan;
 };
@@ -40,40 +41,42 @@ struct plan_rows {
 };
 
 /* Creates a plan for each kind, or for the requested kind. Set `ask` and `words` before the call.
- * Returns false if no plan is possible; best.why then contains the reason. */
+ * If no plan is possible, returns false and sets best.why to the reason. */
 bool plan_make_all(struct plan_rows *plans);
 
-/* Returns the option name for a field, or the field name itself if there is no such option. */
+/* Returns the option name for a field, or the field name itself if the list has no entry for it. */
 const char *plan_word(const struct plan_word *words, const char *field);
 
-/* Formats a library error with the option names. */
+/* Writes a library error to `text`, with option names instead of field names. */
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);
 
-/* Return whether the request specifies queries, whether it specifies costs, and whether it
- * specifies a rate or a size. */
+/* Return whether the request specifies a query rate (plan_has_queries), costs (plan_has_costs), or
+ * enough to determine a filter's size (plan_is_sized). */
 bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);
 
 /* Returns whether a kind accepts more keys than planned, given the rate predicted for that many
- * keys. The predicted rate is 1 if a kind that can become full has no space for the keys. */
+ * keys. The predicted rate is 1 if a kind that can become full has no space for that many keys. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
-/* Returns the row of a kind, or NULL if the kind has no plan. */
+/* Returns the row for a kind, or NULL if the kind has no plan. */
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 
-/* Returns the rate with `times` times as many keys as planned, or NaN if the filter does not accept
- * that many keys. */
+/* Returns the false-positive rate with `times` times as many keys as planned, or NaN if the filter
+ * does not accept that many keys. */
 double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
                     double times);
 
-/* Creates a plan for a kind with a different rate. Returns false if that is not possible. */
+/* Creates a plan for a kind at a different false-positive rate. Returns false if that is not
+ * possible. */
 bool plan_for_rate(const struct plan_rows *plans, bg_kind kind, double rate,
                    bg_plan *plan);
 
-/* Writes a sentence that describes when a different kind is better than the recommended kind. Hints
- * are numbered from 0. Returns false after the last hint (plan_hints.c). */
+/* Writes hint `number`, counting from 0: a sentence that describes when a different kind or a
+ * larger plan is better than the recommendation. Returns false if there is no such hint
+ * (plan_hints.c). */
 bool plan_hint(const struct plan_rows *plans, size_t number, char text[PLAN_TEXT]);
 
 #endif

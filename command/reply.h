@@ -3,9 +3,9 @@
  * RESP3 or the Redis module API.
  *
  * A handler sends exactly one reply. The header of an array of n elements is followed by n replies,
- * and the header of a map of n entries is followed by 2 n replies. Types that RESP2 does not
- * support are converted: a boolean to 0 or 1, a double to a string, a map to an array. Handlers
- * therefore rarely need to check the protocol.
+ * and the header of a map of n entries by 2n replies. Types that RESP2 does not support are
+ * converted: a boolean to 0 or 1, a double to a string, a map to an array. Handlers therefore
+ * rarely need to check the protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H
@@ -17,7 +17,8 @@
 
 struct reply_ops {
     void (*status)(void *to, const char *text);
-    void (*error)(void *to, const char *text); /* including its code: "ERR not found" */
+    void (*error)(void *to,
+                  const char *text); /* with its code, such as "ERR not found" */
     void (*integer)(void *to, int64_t value);
     void (*boolean)(void *to, bool value);
     void (*real)(void *to, double value);
@@ -94,7 +95,7 @@ static inline void reply_set(const struct reply *r, size_t n)
     r->ops->set(r->to, n);
 }
 
-/* Sends a formatted error, truncated at 500 bytes. Line breaks are replaced with spaces. */
+/* Sends a formatted error, truncated to 499 bytes. Line breaks are replaced with spaces. */
 void reply_errorf(const struct reply *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

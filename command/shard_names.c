@@ -8,7 +8,7 @@
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
 /* CRC16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, high bit first, initial value 0. Processes four
- * bits at a time: row i of the table is i * x^16. */
+ * bits at a time: entry i of the table is i * x^16 modulo the polynomial. */
 static unsigned shard_crc16(const uint8_t *bytes, size_t n)
 {
     static const uint16_t nibbles[16] = { 0x0000, 0x1021, 0x2042, 0x3063,

@@ -8,17 +8,18 @@
  *     {17}seen/3of16        {tag}NAME/iofS, i from 0
  *
  * Names. The tag of shard i of S is the smallest integer, in decimal digits, whose slot is in the
- * i-th of S equal parts of the slots: slot * S / 16384 == i, rounded down. Shards are therefore
- * distributed as evenly as slots. A tag depends only on i and S, so the i-th shards of all filters
- * with S shards are in the same slot, where BG.MERGE can merge them. S is part of the name, so a
- * client with a wrong S finds no filter, which is an error, and never queries the wrong shard.
+ * i-th of S equal ranges of slots: slot * S / 16384 == i, rounded down. Shards are therefore
+ * distributed across nodes as evenly as slots are. A tag depends only on i and S, so the i-th
+ * shards of all filters with S shards are in the same slot, where BG.MERGE can merge them. S is
+ * part of the name, so a client that uses the wrong S gets an error, because no such filter exists,
+ * and never queries the wrong shard.
  *
  * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. This
  * mapping is independent of the filters' own hash, which may be keyed and may differ between
  * filters.
  *
- * None of this is stored anywhere: everything is derived from NAME and S. The scheme is frozen like
- * a file format. docs/cluster.md describes it with examples for clients in other languages.
+ * None of this is stored anywhere: everything is derived from NAME and S. The scheme is frozen,
+ * like a file format. docs/cluster.md describes it with examples for clients in other languages.
  *
  * Thread safety: pure functions, callable from any thread.
  */
@@ -39,8 +40,8 @@ enum {
     SHARD_NAME_MORE = 32 /* maximum number of bytes that a shard name adds to NAME */
 };
 
-/* Returns the slot of a key: the CRC16 of the text in its first pair of braces, or of the whole
- * key. */
+/* Returns the slot of a key: the CRC16, modulo SHARD_SLOTS, of the text in its first pair of
+ * braces, or of the whole key if there is no such text. */
 unsigned shard_slot(bg_bytes key);
 
 struct shard_tags {
@@ -52,11 +53,11 @@ struct shard_tags {
  * microseconds. */
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags);
 
-/* Writes the name of shard i to `to`, which has space for name.len + SHARD_NAME_MORE bytes,
- * followed by a NUL. Returns its length. */
+/* Writes the name of shard i, followed by a NUL, to `to`, which must have space for name.len +
+ * SHARD_NAME_MORE bytes. Returns the length of the name. */
 size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char *to);
 
-/* Computes the shards of n items. */
+/* Computes the shard of each of n items. */
 void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to);
 
 /*

@@ -1,4 +1,5 @@
-/* json.c - see json.h. out_finish reports write errors at the end. */
+/* json.c - see json.h. Write errors are not checked here; out_finish (cli/out.h) reports them at
+ * the end. */
 #include "json.h"
 
 #include "text.h"

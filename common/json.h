@@ -15,7 +15,8 @@ enum { JSON_DEEP = 16 };
 
 struct json {
     FILE *to;
-    bool filled[JSON_DEEP]; /* there is already an element, so a comma is needed */
+    bool filled
+        [JSON_DEEP]; /* whether there is already an element, so that a comma is needed */
     int depth;
 };
 

@@ -59,8 +59,8 @@ bool json_read_open(struct json_reader *r, char bracket)
     return true;
 }
 
-/* Returns whether the open object or list has another element. Consumes a comma or a closing
- * bracket. */
+/* Returns whether the open object or list has another element. Consumes the comma before that
+ * element, or the closing bracket. */
 static bool json_read_more(struct json_reader *r, char closing)
 {
     const char c = json_read_peek(r);
@@ -148,8 +148,8 @@ static char *json_read_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* Decodes \uXXXX, possibly a surrogate pair; r->at is after the backslash. Returns NULL if the
- * sequence is invalid. */
+/* Decodes \uXXXX, or two such sequences that form a surrogate pair. r->at points to the u. Returns
+ * NULL if the sequence is invalid. */
 static char *json_read_escape_u(struct json_reader *r, char *to)
 {
     const int first = json_read_hex(r, r->at + 1);

@@ -17,9 +17,9 @@
  *     }
  *     if (!json_read_end(&r)) { ... r.error, at r.at - r.text }
  *
- * Strings are decoded in place, so the text is modified; strings may contain NULs. The first error
- * is stored in `error`. After an error, every function returns false, so one check at the end
- * suffices. Parsing is strict: RFC 8259, UTF-8, no lone surrogates, at most 64 levels.
+ * Strings are decoded in place, so the text is modified. Decoded strings may contain NULs. The
+ * first error is stored in `error`. After an error, every function returns false, so one check at
+ * the end suffices. Parsing is strict: RFC 8259, UTF-8, no lone surrogates, at most 64 levels.
  */
 #ifndef COMMON_JSON_READ_H
 #define COMMON_JSON_READ_H
@@ -48,20 +48,22 @@ void json_read_begin(struct json_reader *r, char *text, size_t n);
  * false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Return whether there is another member (and its name), or another element. After the last member
- * or element, these functions leave the object or list and return false. They also return false on
- * an error. */
+/* Return whether the object has another member, and set *name to its name, or whether the list has
+ * another element. After the last member or element, these functions leave the object or list and
+ * return false. They also return false on an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 
-/* Read a value. If it has a different type, these functions set an error and return false. */
+/* Read a value of one type. If the next value has a different type, these functions set an error
+ * and return false. */
 bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
 bool json_read_null(struct json_reader *r); /* sets no error if the value is not null */
 
-/* Returns the type of the next value: one of { [ " 0 (a number) t f n, or NUL at the end. */
+/* Returns a character that identifies the type of the next value: one of { [ " t f n, the digit 0
+ * for a number, or NUL at the end of the text. */
 char json_read_peek(struct json_reader *r);
 
 /* Skips a value. */

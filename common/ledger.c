@@ -14,8 +14,9 @@ static _Atomic uint64_t ledger_most;
 
 /* Per-thread state. */
 static _Thread_local bool ledger_is_exempt;
-static _Thread_local uint64_t ledger_wanted; /* number of bytes refused, or 0 */
-static _Thread_local uint64_t ledger_found;  /* bytes in use when memory was refused */
+static _Thread_local uint64_t
+    ledger_wanted;                          /* size of the last refused request, or 0 */
+static _Thread_local uint64_t ledger_found; /* bytes in use when memory was refused */
 
 void ledger_limit(uint64_t bytes)
 {
@@ -44,8 +45,8 @@ static uint64_t ledger_share(uint64_t most)
     return share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
 }
 
-/* Returns whether a part is over its limit. For all parts except buffers, the share reserved for
- * buffers counts as used, even if buffers use less. */
+/* Returns whether the parts together exceed the limit. Unless `part` is LEDGER_BUFFERS, the whole
+ * share reserved for buffers counts as used, even if buffers use less. */
 static bool ledger_is_over(enum ledger_part part, uint64_t most)
 {
     const uint64_t share = part == LEDGER_BUFFERS ? 0 : ledger_share(most);

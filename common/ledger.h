@@ -9,16 +9,16 @@
  *     free(bytes);
  *     ledger_release(LEDGER_TRANSFERS, n);
  *
- * The ledger counts requested bytes, whether or not their pages have been touched. With a limit of
- * 0, the default, memory is counted, but nothing is refused.
+ * The ledger counts requested bytes, whether or not their pages have been touched. If the limit is
+ * 0, which is the default, memory is counted, but nothing is refused.
  *
  * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get
- * replies when filters have used all other memory. Buffers use at most half of the limit, so that
- * unfinished requests cannot block all adds. Small buffers may exceed both limits, by another
- * sixteenth of the whole limit in total, so that ordinary requests work when large requests have
+ * replies even if filters have used all other memory. Buffers may use at most half of the limit, so
+ * that unfinished requests cannot block all adds. Small buffers may exceed both limits, by another
+ * sixteenth of the whole limit in total, so that ordinary requests work even if large requests have
  * used all memory.
  *
- * Cost: one atomic addition, and four loads if there is a limit. Thread safety: MT-Safe.
+ * Cost: one atomic addition, plus four loads if there is a limit. Thread safety: MT-Safe.
  * Refusals are recorded per thread.
  */
 #ifndef COMMON_LEDGER_H
@@ -44,16 +44,16 @@ void ledger_limit(uint64_t bytes);
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
 
 /* Counts bytes for small buffers and connections. Returns false, and counts nothing, only if
- * buffers use more than twice their reserved share, and all parts together exceed the limit by a
- * sixteenth (at most 64 MiB). Clients are therefore served even if filters exceed a limit that was
- * lowered. */
+ * buffers use more than twice their reserved share, and all parts together exceed the limit by more
+ * than a sixteenth (at most 64 MiB). Clients are therefore served even if filters exceed a limit
+ * that was lowered. */
 bool ledger_reserve_small(uint64_t bytes);
 
-/* Counts bytes unconditionally, for small allocations whose number is limited elsewhere by
+/* Counts bytes unconditionally, for small allocations. Callers limit their number by checking
  * ledger_is_full. */
 void ledger_add(enum ledger_part part, uint64_t bytes);
 
-/* Releases bytes counted by ledger_reserve or ledger_add. */
+/* Releases bytes counted by ledger_reserve, ledger_reserve_small or ledger_add. */
 void ledger_release(enum ledger_part part, uint64_t bytes);
 
 /* Returns whether filters, objects and transfers have used up their share. */
@@ -63,8 +63,8 @@ bool ledger_is_full(void);
  * fail because clients have used all memory, such as snapshots. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
-/* Describes this thread's last refused allocation since the previous call or ledger_forget. Returns
- * false if no memory was refused. */
+/* Describes the last allocation that was refused to this thread since the previous call to
+ * ledger_refusal or ledger_forget. Returns false if none was refused. */
 enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);

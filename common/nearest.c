@@ -1,6 +1,6 @@
 /*
- * nearest.c - see nearest.h. A name is near if at most one letter in three is wrong, or if it
- * starts with the typed text.
+ * nearest.c - see nearest.h. A name is near if its edit distance from the typed text is at most 1
+ * plus a third of the text's length, or if it starts with the typed text (at least 3 letters).
  */
 #include "nearest.h"
 
@@ -10,8 +10,8 @@
 
 enum { NEAREST_LONGEST = 40 };
 
-/* Returns the edit distance: the number of letters to change, delete, insert, or swap with the next
- * letter. */
+/* Returns the edit distance: the minimum number of letters to change, delete, insert, or swap with
+ * the next letter. */
 static size_t nearest_distance(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LONGEST + 1];

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the factor of a unit letter, and moves *text past the letter. Returns 0 if there is no
- * such letter. */
+/* Parses an optional unit at the end of a text, and moves *text past it. Returns the unit's factor,
+ * 1 if there is no unit, or 0 if any other text follows. */
 static double number_unit(const char **text)
 {
     static const char letters[] = "kMGTP";
@@ -27,8 +27,8 @@ static double number_unit(const char **text)
     return **text ? 0 : factor;
 }
 
-/* Parses the number at the start of a text, which may have a fraction and an exponent, but no sign.
- * Hexadecimal numbers and infinity are not accepted. */
+/* Parses the number at the start of a text. The number may have a fraction and an exponent, but no
+ * sign. Hexadecimal numbers and infinity are not accepted. */
 static bool number_front(const char *text, double *value, const char **rest)
 {
     char *end;

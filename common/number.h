@@ -7,17 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Parses a whole number: digits, or a fraction or exponent whose value is whole (1e6, 2.5k). k M
- * G T P are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024; an optional B may follow. */
+/* Parses a whole number: digits, or a number with a fraction, an exponent or a unit if its value is
+ * whole (1e6, 2.5k). k M G T P are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024; an
+ * optional B may follow. */
 bool number_count(const char *text, uint64_t *value);
 
 /* Parses a fraction between 0 and 1, exclusive: 0.001, 1e-3, 0.1%, 1/1000. */
 bool number_rate(const char *text, double *value);
 
-/* Parses a finite, non-negative number. The same units as for number_count may follow. */
+/* Parses a finite, non-negative number. It may be followed by the same units as in number_count. */
 bool number_real(const char *text, double *value);
 
-/* Parses a duration: a number with ns, us, ms, s, m, h or d; the default unit is seconds. */
+/* Parses a duration: a number followed by ns, us, ms, s, m, h or d. Without a unit, the number is
+ * in seconds. */
 bool number_seconds(const char *text, double *value);
 
 enum { NUMBER_TEXT = 32 };

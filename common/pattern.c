@@ -19,7 +19,7 @@ static unsigned char pattern_fold(const struct pattern *pattern, char c)
     return (unsigned char)(pattern->nocase && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Returns the next character of the pattern, which may be escaped with \. */
+/* Returns the next character of the pattern, which may be escaped with \, and moves past it. */
 static unsigned char pattern_literal(struct pattern *pattern)
 {
     if (*pattern->at == '\\' && pattern->end - pattern->at > 1) {
@@ -67,7 +67,7 @@ static bool pattern_one(struct pattern *pattern, char c)
 static bool pattern_walk(struct pattern *pattern, const char *name, size_t name_len)
 {
     const char *const end = name_len ? name + name_len : name;
-    const char *star = NULL, *star_name = NULL; /* where to retry the last * */
+    const char *star = NULL, *star_name = NULL; /* positions for retrying the last * */
     while (name < end) {
         if (pattern->at < pattern->end && *pattern->at == '*') {
             star = ++pattern->at;

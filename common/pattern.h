@@ -1,6 +1,6 @@
 /*
  * pattern.h - matches names against patterns in Redis syntax: * ? [abc] [a-z] [^abc], and \ before
- * a literal character. Names are bytes, not characters.
+ * a literal character. Names are matched byte by byte, not by UTF-8 characters.
  *
  * Matching a pattern of p bytes against a name of n bytes takes at most about p * n steps,
  * because only the last * is ever retried.

@@ -27,7 +27,7 @@ void roff_inside(FILE *to, const char *text)
 
 void roff_text(FILE *to, const char *text)
 {
-    if (*text == '.') { /* otherwise, the dot would start a request */
+    if (*text == '.') { /* otherwise, the dot would start a troff request */
         (void)fputs("\\&", to);
     }
     roff_inside(to, text);

@@ -10,11 +10,12 @@
 void roff_inside(FILE *to, const char *text);
 void roff_text(FILE *to, const char *text);
 
-/* Prints paragraphs, which are separated by empty lines. Each sentence starts on a new line. */
+/* Prints paragraphs, which are separated by empty lines in `text`. Starts each sentence on a new
+ * line. */
 void roff_paragraphs(FILE *to, const char *text);
 
-/* Prints the head of a page: "bloomgate-build", "1", "bloomgate 0.1.0", "User Commands", and
- * the summary. */
+/* Prints the title and the NAME section of a page. Example arguments: "bloomgate-build", "1",
+ * "bloomgate 0.1.0", "User Commands", and a summary. */
 void roff_title(FILE *to, const char *name, const char *section, const char *source,
                 const char *manual, const char *summary);
 

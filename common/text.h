@@ -1,5 +1,5 @@
 /*
- * text.h - handles untrusted text: UTF-8 characters, XML escaping, and errno messages.
+ * text.h - decodes UTF-8, writes text as XML, and describes errno values.
  */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
@@ -15,7 +15,7 @@ size_t text_character(const char *s, size_t n, uint32_t *code);
 /* Returns the description of an errno value. Thread safety: MT-Safe. */
 const char *text_errno(int code);
 
-/* Writes text between tags; characters that XML does not allow become "?". */
+/* Writes text as XML content: escapes it, and replaces characters that XML forbids with "?". */
 void text_xml(FILE *to, const char *text);
 
 #endif

@@ -71,7 +71,7 @@ static bool turns_strangers_away(const bg_filter *known, double planned)
 
 int main(void)
 {
-    /* The number of keys, and the allowed false-positive rate. */
+    /* Describe the filter by the number of keys and the maximum false-positive rate. */
     bg_spec spec = BG_SPEC_INIT;
     spec.items = USERS;
     spec.rate = 0.01;

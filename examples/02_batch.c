@@ -89,7 +89,8 @@ static bool forms_agree(void)
     return err == BG_OK && added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
 }
 
-/* Adds the same keys with one call each, and with one call for all of them. */
+/* Adds the same keys to two filters: with one call per key, and with one call for all keys.
+ * Compares the filters. */
 static bool same_bits(uint64_t *keys)
 {
     bg_filter *single = make(KEYS), *batch = make(KEYS);

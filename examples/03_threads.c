@@ -98,7 +98,8 @@ static void *write_all(void *argument)
         if (bg_filter_add_u64(pipe->filter, key, NULL) != BG_OK) {
             break; /* never happens, because a blocked filter accepts every key */
         }
-        /* With release ordering, a thread that reads this number also sees the key's bits. */
+        /* Because of the release ordering, a thread that reads this number with acquire ordering
+         * also sees the key's bits. */
         atomic_store_explicit(&pipe->added, key + 1, memory_order_release);
     }
     return NULL;
@@ -135,9 +136,9 @@ static bool reads_behind_the_writer(void)
 
 int main(void)
 {
-    /* Without BG_SPEC_ONE_WINNER, adding a key may return "new" in more than one thread, so there
-     * is at least one "new" per key. A few new keys are false positives and are therefore reported
-     * as present. */
+    /* Without BG_SPEC_ONE_WINNER, adding a key may return "new" in more than one thread, so only
+     * the minimum is checked. A few keys are false positives when they are first added, so they are
+     * never reported as new. */
     const size_t least = KEYS - KEYS / 1000;
     size_t some = race(0);
     size_t one = race(BG_SPEC_ONE_WINNER);

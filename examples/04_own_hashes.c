@@ -89,8 +89,8 @@ static uint64_t my_hash(void *context, const void *key, size_t len)
     return h ^ h >> 31;
 }
 
-/* Returns the measured false-positive rate. Keys are numbers, and `hash_of` hashes them. Numbers
- * below KEYS are added; higher numbers are not. */
+/* Adds the numbers below KEYS, hashed by `hash_of`. Then looks up higher numbers, and returns the
+ * measured false-positive rate. */
 static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
 {
     uint64_t maybe = 0;

@@ -102,7 +102,7 @@ static bool cheapest(void)
     return good;
 }
 
-/* Plans for a number of keys that doubles before the filter is rebuilt. */
+/* Plans for a key set that doubles in size before the filter is rebuilt. */
 static bool room_to_grow(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

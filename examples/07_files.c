@@ -92,7 +92,7 @@ static bool read_back(const bg_filter *seen, const char *path)
     return right;
 }
 
-/* Flips one bit in the middle of the file. */
+/* Flips one bit of the byte at offset `at`. */
 static bool damage(const char *path, long at)
 {
     FILE *file = fopen(path, "r+b");

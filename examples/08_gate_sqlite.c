@@ -1,7 +1,7 @@
 /*
  * 08_gate_sqlite.c - a gate in front of a database: most lookups of absent keys never
- * reach the database. Each write goes to the database first and then to the filter, and
- * a share of the filter's "no" answers is audited. Finally, the gate reports its
+ * reach the database. Each write goes to the database first and then to the filter, and a fraction
+ * of the filter's "no" answers is audited against the database. Finally, the gate reports its
  * statistics.
  */
 #define _DEFAULT_SOURCE /* mkstemp */

@@ -41,7 +41,8 @@ static int order(bg_registry *registry, const char *customer, int from, int to)
     return taken;
 }
 
-/* Returns how many of these orders the customer may have placed, or -1 for an unknown customer. */
+/* Returns how many of the orders `from` to `to` - 1 the customer may have placed, or -1 if the
+ * customer is unknown. */
 static int known(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;
@@ -61,8 +62,8 @@ static bool run(bg_registry *registry)
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
     right &= order(registry, "flood", 0, 100000)
              == 1000; /* only this customer is over quota */
-    right &=
-        order(registry, "../etc", 0, ORDERS) == ORDERS; /* any customer name is safe */
+    right &= order(registry, "../etc", 0, ORDERS)
+             == ORDERS; /* names cannot escape the directory */
     now += 10 * MINUTE;
     right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* acme is active */
     right &= bg_registry_tick(registry, &gone, NULL) == BG_OK && gone == 2;

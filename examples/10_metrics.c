@@ -1,9 +1,9 @@
 /*
  * 10_metrics.c - exports a gate's metrics in the Prometheus format.
  *
- * Creates a slot and a gate with some traffic, and writes the metrics to a buffer, as an HTTP
+ * Creates a slot and a gate, looks up some keys, and writes the metrics to a buffer, as an HTTP
  * server would: first all metrics, and then only those that are cheap to compute. It also shows how
- * a sink cancels the output. Prints the complete document:
+ * a sink cancels the output. Prints the complete document, which promtool can check:
  *
  *     example_10_metrics | promtool check metrics
  */

@@ -51,7 +51,8 @@ static uint64_t request(uint64_t i)
                  : low * high / POPULAR; /* low numbers are popular keys */
 }
 
-/* Returns the number of hits; a NULL `door` admits everything. */
+/* Runs all requests through the cache, and returns the number of hits. If `door` is NULL, every
+ * object is admitted. */
 static unsigned play(bg_admission *door)
 {
     static struct cache cache;
@@ -62,8 +63,7 @@ static unsigned play(bg_admission *door)
         if (cache_get(&cache, key, i + 1)) {
             hits++;
         } else if (bg_admission_admit(door, &key, sizeof key)) {
-            cache_put(&cache, key,
-                      i + 1); /* the object was fetched and is worth keeping */
+            cache_put(&cache, key, i + 1); /* store the object that was fetched */
         }
     }
     return hits;

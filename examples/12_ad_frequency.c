@@ -38,7 +38,7 @@ static bg_filter *make(uint64_t *clock)
 }
 
 /* Returns whether to show the ad. Looks up the key before adding it. A single add could do both,
- * but it would also renew the key of an ad that was held back and therefore not seen. */
+ * but it would also renew the key if the ad is held back and therefore not seen. */
 static bool show(bg_filter *seen, unsigned user, unsigned ad)
 {
     char key[32];

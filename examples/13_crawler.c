@@ -56,8 +56,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Waits for a worker, then merges its frontier and its filter. Returns the number of pages that
- * other workers have also found. */
+/* Waits for a worker, then merges its frontier and its filter with those of the previous workers.
+ * Returns the number of pages that those workers have also found. */
 static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES])
 {
     char url[64];

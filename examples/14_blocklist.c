@@ -20,8 +20,8 @@ enum { LISTED = 500000, NEWS = 5 };
 static char folder[] = "/tmp/bloomgate-blocklist-XXXXXX";
 static bg_errinfo why;
 
-/* Publishes a version of the list, after adding the hosts from `first` to `end` - 1. Returns the
- * digest and the path of the file. */
+/* Adds the hosts from `first` to `end` - 1 to the list, and publishes the new version. Sets
+ * `digest` and `path` to the digest and the path of the published file. */
 static bool publish(bg_filter *list, uint64_t first, uint64_t end,
                     char digest[BG_DIGEST_TEXT_BYTES], char path[256])
 {
@@ -64,7 +64,8 @@ static bool flip_a_bit(const char *path, long at)
 int main(void)
 {
     char old[BG_DIGEST_TEXT_BYTES], new[BG_DIGEST_TEXT_BYTES];
-    /* Two versions, the patch, the reader's file, and the pointer to the latest version. */
+    /* The paths of the two versions, the patch, the reader's file, and the pointer to the latest
+     * version. */
     char path[5][256];
     bg_file_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;

@@ -3,8 +3,9 @@
  * of them avoids.
  *
  * There are four nodes, each with its own LevelDB. Each record is on the node that wrote it, but
- * readers do not know which node that is: a client calls a router, the router calls the nodes, and
- * a node reads blocks of its tables. Most lookups are for keys that do not exist.
+ * readers do not know which node that is. To look up a key, a client calls a router, the router
+ * calls the nodes, and a node reads blocks of its tables. Most lookups are for keys that do not
+ * exist.
  *
  *   client   has a filter over the whole cluster: on a "no", there is no call
  *   router   has a filter per node: calls only nodes that may have the key
@@ -316,7 +317,8 @@ static void cluster_start(struct cluster *c)
         must(bg_filter_create(&spec, &node->own, NULL) == BG_OK,
              "creating a node's filter");
         spec.items =
-            RECORDS + LATER; /* for the whole cluster, so that shares can be merged */
+            RECORDS
+            + LATER; /* sized for the whole cluster, so that shares can be merged */
         must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "creating a share");
     }
 }

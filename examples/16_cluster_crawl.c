@@ -3,12 +3,13 @@
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a local filter that contains the pages it knows, and can query this filter
- * without using the network. Links arrive in batches. For each batch, the local filter drops known
- * links; one lookup in the shared filter drops pages that other workers have fetched; the remaining
- * pages are fetched, and added to the shared filter at the end of the batch. A batch therefore
- * costs two round trips. A page is fetched twice only if two workers first encounter it in
- * concurrent batches, so longer batches cause more duplicate fetches.
+ * Each worker has a local filter that contains the pages it has encountered, and can query this
+ * filter without using the network. Links arrive in batches. For each batch, a worker first drops
+ * links that are in its local filter. With one query of the shared filter, it then drops pages that
+ * other workers have fetched. It fetches the remaining pages, and adds them to the shared filter at
+ * the end of the batch. A batch therefore costs two round trips. A page is fetched twice only if
+ * two workers first encounter it in concurrent batches, so longer batches cause more duplicate
+ * fetches.
  *
  * The number of duplicate fetches can be predicted. Suppose a link leads to page j with probability
  * q. A worker encounters the page in a batch of B links with probability a = 1 - (1 - q)^B. In the
@@ -52,7 +53,8 @@ struct worker {
     struct crawl *crawl;
     unsigned number;
     unsigned long local, shared,
-        requests; /* links dropped by the local and shared filters; requests sent */
+        requests; /* links dropped by the local filter, links dropped by the shared filter, and
+                     * requests sent */
     bool failed;
     char urls[BATCH_MAX][URL];
     unsigned pages[BATCH_MAX];
@@ -101,7 +103,7 @@ static double web_predict(unsigned batch)
 
 /* ---- A worker ----------------------------------------------------------------------------------- */
 
-/* Collects the links of a batch that are not in the local filter. */
+/* Collects the links of a batch that are not in the local filter, and adds them to it. */
 static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
                             bg_bytes *urls)
 {
