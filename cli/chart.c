@@ -150,7 +150,7 @@ static const char *chart_label(const struct chart_axis *axis, double value,
     const bool percent = axis->unit == CHART_PERCENT;
     const double shown = percent ? 100 * value : value;
     const int digits = axis->log ? (int)-floor(log10(shown) + 1e-9) : 0;
-    const char *unit = percent ? " %" : "";
+    const char *unit = percent ? "%" : "";
     if (digits > 4 && digits < 6) {
         (void)snprintf(text, CHART_LABEL, "%.*f%s", digits, shown, unit);
     } else {
