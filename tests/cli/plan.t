@@ -1,4 +1,4 @@
-# bloomgate plan: recommends a filter. Transcripts assume caches of 32 KiB, 1 MiB and 32 MiB.
+# bloomgate plan: recommends a filter. transcript.py sets cache sizes of 32 KiB, 1 MiB and 32 MiB.
 
 # By default, plan compares all kinds.
 $ bloomgate plan -n 100M -p 0.1%
@@ -32,7 +32,7 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
-# The cache sizes of a different machine can be specified.
+# BLOOMGATE_CACHES overrides the cache sizes, for example to plan for a different machine.
 $ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
@@ -42,7 +42,8 @@ blocked memory
 # No line is longer than 100 characters, even if all columns are shown and rates have many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
 
-# With a fixed number of bits per key, or a fixed total size, the kinds have different rates.
+# With a fixed number of bits per key, or a fixed total size, the kinds have different
+# false-positive rates.
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |
@@ -113,8 +114,8 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise split has 15.3% false
     positives, 15 times as many
 
-# The blocked kind is not recommended where it would waste memory. If no kind is suitable, none is
-# recommended.
+# The blocked kind is not recommended if it would waste memory or exceed the limits. If the
+# requested kind cannot meet the rate, plan fails.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
@@ -168,7 +169,8 @@ $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
 blocked       3.0 MiB   9.9   6         1%     12.3%   98.6%  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
-# If a lookup rate is specified, plan shows how many calls are avoided and how many are wasted.
+# If a lookup rate is specified, plan shows how many calls to the backing store are avoided per
+# second, and how many are wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
 1,000,000,000 keys, false-positive rate at most 1%
 |
@@ -182,7 +184,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 
-# If costs but no rate are specified, plan finds the cheapest rate.
+# If costs are specified but no false-positive rate is, plan finds the cheapest rate.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
 1,000,000,000 keys, at the cheapest rate
 |
@@ -199,11 +201,11 @@ classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 
-# The recommended rate has the minimum cost: doubling it or halving it increases the cost.
+# The rate that plan finds is the cheapest: doubling or halving it increases the cost.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
-# If a call takes 5 ms, a latency objective of 10 us requires a rate of 0.2%.
+# If a call takes 5 ms, a latency objective of 10 us requires a false-positive rate of 0.2%.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/calls delay/p'
 1,000,000 keys, mean delay at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1

@@ -147,8 +147,8 @@ got 4
 got 5
 0
 
-# If a command is stopped while it waits for a pipe, the old file is kept, and no temporary file is
-# left behind.
+# If a signal stops a build that is waiting for input from a pipe, the old filter file is kept, and
+# no temporary file is left behind.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
 $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
 130
@@ -165,8 +165,8 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# dedup saves the lines that it has printed, no matter which of these signals stops it. The signal
-# is sent after the line has been printed.
+# If SIGINT, SIGTERM, SIGHUP or SIGXCPU stops dedup, it first saves the lines that it has printed.
+# The test sends the signal after reading a printed line.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
@@ -181,7 +181,7 @@ keys
 old.bg
 old.bg.bloomgate-lock
 
-# Under nohup, SIGHUP is ignored and stays ignored.
+# If SIGHUP is ignored at startup, as under nohup, it stays ignored.
 $ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 20 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 20 line <&4; echo $line; exec 3>&-; wait $!; echo $?
 a
 b
@@ -216,7 +216,7 @@ $ bloomgate build -qf --shard 1/2 x.bg parts
 ! Try 'bloomgate build --help'.
 ? 2
 
-# Parts can be combined only if they are built from the same input or from copies of it. Missing
+# Parts can be merged only if they are built from the same input or from copies of it. Missing
 # parts are reported.
 $ cp parts copy; for i in 1 2 3; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/3 part$i.bg $([ $i = 2 ] && echo copy || echo parts); done; bloomgate merge -q all.bg part1.bg part2.bg part3.bg; bloomgate check -c all.bg parts; bloomgate info all.bg | grep note
 3000
@@ -246,7 +246,7 @@ $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 
 # ---- Stdout ----
 
-# A filter cannot be written to stdout, and "-" is not a file name.
+# A filter cannot be written to stdout, and "-" is not accepted as a file name.
 $ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
 ! bloomgate build: expected a file, not stdout; to write to a file named '-', use ./-
 ! Try 'bloomgate build --help'.
@@ -256,7 +256,7 @@ $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 
 # ---- Checkpoints ----
 
-# If a build stops between the first and the second file, the keys in the second file are not lost.
+# If a build fails in the second file, the resumed build includes all keys from that file.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
 ! bloomgate build: second: at byte 8008: not valid int64: 'bad'
@@ -326,8 +326,8 @@ $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate ch
 $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
 ! bloomgate build: old.bg.partial: first may have changed since the checkpoint; start over with -f instead of --resume
 
-# For kinds that can fill up, a resumed build loses none of the keys after the checkpoint, even with
-# several threads.
+# For kinds that can fill up, a resumed build loses none of the keys that follow the checkpoint,
+# even with several threads.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
 $ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
 ! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
@@ -347,13 +347,14 @@ cut.bg
 $ bloomgate check -c cut.bg first; rm first
 18000000
 
-# The state of an interrupted run contains exactly the lines that were printed.
+# The state file of an interrupted dedup contains exactly the lines that were printed.
 $ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
 130
 $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
 50000
 
-# A file with the name of a checkpoint is neither overwritten nor removed.
+# Without -f, an existing file with the checkpoint's name is neither overwritten nor removed. If it
+# is an input file, it is kept even with -f.
 $ echo mine > own.bg.partial; bloomgate build -q --checkpoint 5m own.bg empty; cat own.bg.partial; bloomgate build -qf --checkpoint 5m own.bg empty; ls own.bg*
 mine
 own.bg

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a chart page created by bloomgate. Prints its title and, for each chart, the heading and
-the number of lines or rows of bars. Fails if the file is not well-formed, or if any text extends beyond the picture.
+"""Reads an SVG file with charts that bloomgate created. Prints its title and, for each chart, the heading and
+the number of lines or rows of bars. Fails if the file is not well-formed, or if any text extends beyond the edges of
+the image.
 usage: svg.py FILE.svg"""
 
 import sys
@@ -10,7 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def inside(root):
-    """Exits with an error if any text extends beyond the picture."""
+    """Exits with an error if any text extends beyond the edges of the image."""
     width, height = float(root.get("width")), float(root.get("height"))
     for text in root.iter(SVG + "text"):
         x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
@@ -19,7 +20,7 @@ def inside(root):
         upright = not text.get("transform")
         left, right = (x - shift * length, x + (1 - shift) * length) if upright else (x - size, x)
         if left < 0 or right > width or y < 0 or y > height:
-            sys.exit(f"the text extends beyond the picture: {text.text}")
+            sys.exit(f"this text extends beyond the edges of the image: {text.text}")
 
 
 def main():

@@ -86,7 +86,7 @@ def build(terminal, name, keys, *options):
                    input="".join(f"{key}\n" for key in range(keys)), text=True, check=True)
 
 
-# Produces keys slowly until the file `enough` exists.
+# A shell command that prints keys slowly until the file `enough` exists.
 SLOW = "(while [ ! -e enough ]; do seq 1000; sleep 0.05; done)"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs shell transcripts and compares the output, messages and exit codes of their commands.
+"""Runs the commands in shell transcripts, and compares their output, messages and exit codes with the expected results.
 
 A transcript contains commands, each followed by its expected results:
 

@@ -7,8 +7,8 @@ $ bloomgate verify -q whole.bg
 $ bloomgate verify --json whole.bg
 {"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
 
-# Damage to one block, two blocks, the header, the numbers or the table is reported, and so is a
-# wrong file size.
+# Damage to one block, two blocks, the header, the numbers section or the checksum table is
+# reported, and so is a wrong file size.
 $ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
 $ bloomgate verify one.bg
 one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expected checksum fd551bfa; 1 of 2 blocks are damaged
@@ -78,7 +78,7 @@ $ bloomgate verify
 $ bloomgate verify --keyring nothing whole.bg
 whole.bg: intact
 
-# Without the secrets, the canaries cannot be looked up.
+# Without the secret, a keyed filter's canaries cannot be checked.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys

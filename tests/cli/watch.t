@@ -1,4 +1,4 @@
-# bloomgate watch when stdout is not a terminal; terminal.py tests it on a terminal.
+# Tests bloomgate watch when stdout is not a terminal; terminal.py tests it on a terminal.
 
 $ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
 $ bloomgate watch --once seen.bg
@@ -20,7 +20,7 @@ pointer
   items       about 1,026 (1,010 to 1,043), designed for 1,016
   fill        [####################....................] 50.4%
 
-# Shows a scalable filter and an overfull filter.
+# watch estimates the items in a scalable filter and in an overfull filter.
 $ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
 grown.bg
   kind        scalable, hash profile fast
@@ -34,7 +34,7 @@ full.bg
   fill        [#####################################...] 93.5%
   rate        62.5% now, 0.428% by design
 
-# For a filter with a secret, only the header is shown unless --keyring provides the secret.
+# For a keyed filter, watch shows only the header unless --keyring provides the secret.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
 $ bloomgate build -q --keyring ring keyed.bg keys; bloomgate watch --once keyed.bg | head -4
 keyed.bg
@@ -73,7 +73,7 @@ $ bloomgate watch --once .
 ! bloomgate watch: .: path: found a different type of file, expected a regular file
 ? 3
 
-# Prints one line per change until a signal stops the command.
+# Without --once, watch prints one line per change until a signal stops it.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
@@ -106,6 +106,6 @@ $ bloomgate watch -i soon seen.bg
 ! Try 'bloomgate watch --help'.
 ? 2
 
-# The number of items in a full filter is unknown.
+# The number of items in a saturated filter cannot be estimated.
 $ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
   items       too many to estimate, designed for 32

@@ -108,7 +108,7 @@ class Secure:
         assert done.returncode == 0, done.stderr
 
     def issue(self, name, whom):
-        """Creates NAME.pem and NAME.key for a subject alternative name."""
+        """Creates NAME.pem, a certificate with the subject alternative name `whom`, and NAME.key, its private key."""
         with open(self.path("extensions"), "w", encoding="utf-8") as file:
             file.write(f"subjectAltName={whom}\n")
         self.run("req", *self.new_key(f"{name}.key"), "-out", "request", "-subj", f"/CN={name}")

@@ -1,6 +1,6 @@
 """Fake cluster nodes that store sets instead of filters and can simulate every kind of failure that a
-client may encounter. Each node is a thread that serves RESP; `trouble` is called before each
-command."""
+client may encounter. Each node is a thread that serves RESP; FakeCluster.trouble is called before each command and can
+replace the reply or break the connection."""
 
 import contextlib
 import copy
@@ -28,8 +28,8 @@ def slot_of(key):
     return crc16(key) % 16384
 
 
-# A dump with one chunk, which contains the magic, the XXH64 of the remaining bytes, the stream, the offset and the
-# length, followed by an empty line and the file.
+# A dump with one chunk: the magic, the XXH64 of the remaining bytes, the stream ID, the offset, the length and the
+# data.
 DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nshard!"
 
 
@@ -63,7 +63,7 @@ class Node:
                 pass
 
     def follow(self, primary):
-        """Becomes a replica with all of its primary's data."""
+        """Makes this node a replica that has all of its primary's data."""
         self.keys, self.hashes = primary.save()
         self.history, self.before = primary.history, "0" * 40
 
@@ -134,7 +134,7 @@ class Node:
         return elsewhere or self.carry_out(name, words)
 
     def redirect(self, slot, key, asking):
-        """Replies with MOVED or ASK, like a Redis node."""
+        """Returns the MOVED or ASK reply that a Redis node would send, or None if this node serves the key."""
         owner, target = self.cluster.owner(slot), self.cluster.moving.get(slot)
         if owner is self:
             if target is not None and key not in self.keys and key not in self.hashes:

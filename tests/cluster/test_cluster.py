@@ -2,7 +2,7 @@
 """Tests the command-line tool with a filter that is sharded across a real cluster of three primaries and three
 replicas. The tests cover the documented names and routes, exact merges, slots that move, and a primary that is killed
 while keys are being added. Every acknowledged key must be found afterward.
-usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
+usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server or valkey-server"""
 
 import os
 import re
@@ -249,7 +249,7 @@ def denied_by_servers(world, name, keys):
 
 
 def save(node):
-    """Makes a node save its data. Retries while the node is already saving, for example for a replica."""
+    """Makes a node save its data. Retries while another save is in progress, for example to synchronize a replica."""
     def saved():
         try:
             return node.ask("SAVE") == "OK"
@@ -293,7 +293,7 @@ def test_primary_comes_back_with_an_old_save(world):
     # A replica that started to copy data from the restarted primary before its own promotion is reported as incomplete,
     # even if it kept the keys.
     assert "may have lost keys" in cli(world, "info", "restarted").stdout or not lost
-    if lost:  # the replica has copied the incomplete data, so after its promotion no key may be reported as absent
+    if lost:  # the replica has copied the incomplete data, so keys must not be reported as absent after its promotion
         promote(world.replica_of(world.primary_of(shard_slots("restarted")[3])))
         wait_for(world.is_ready, "the cluster")
         assert cli(world, "check", "-v", "-c", "--open", "restarted", keys=text).stdout == "0\n"

@@ -142,8 +142,8 @@ def test_some_shards_fail(program):
         assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "expected a single error, because the first key could not be added"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        # A missing shard is an error. The answer is "maybe" only if a node replies too slowly, which can happen on a
-        # busy machine, so the test retries.
+        # A lookup in a missing shard returns an error. If a node replies too slowly, which can happen on a busy
+        # machine, the lookup returns "maybe", so the test retries.
         service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
@@ -291,8 +291,8 @@ def test_one_node_is_lost(program):
 
 @service.alone
 def test_unanswered_adds_are_unknown(program):
-    """Adds without a reply are counted as unknown, not as rejected. The shard accepts adds again when a health check
-    has succeeded."""
+    """Adds without a reply are counted as unknown, not as rejected. The shard accepts adds again after a health check
+    succeeds."""
     with Front(program, http=True) as (front, s):
         wait_for_state(s, "up")
         gone, there = of_node(front.cluster, 2)
@@ -403,8 +403,8 @@ def complete(program, cluster):
 
 @service.alone
 def test_a_server_that_is_started_again(program):
-    """After a shard has lost acknowledged keys, no key is reported as absent until the operator marks the filter as
-    complete."""
+    """After a shard has lost acknowledged keys, none of its keys are reported as absent until the operator marks the
+    filter as complete."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         node = front.cluster.nodes[2]

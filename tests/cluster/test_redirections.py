@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the command-line tool with fake nodes: redirections, and nodes that fail, hang, or send incorrect or malformed
-replies. In every case, no acknowledged key may be missing, and no added key may be reported as absent. A shard's
-witness lists the server processes that were running when it was written. If it does not list the process that serves
-the shard, the shard may have lost keys and is called incomplete.
+replies. In every case, the tool must not lose an acknowledged key or report an added key as absent. A shard's witness
+lists the server processes that were running when the witness was written. If it does not list the process that serves
+the shard, the shard might have lost keys and is considered incomplete.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
 import itertools
@@ -241,8 +241,8 @@ def complete(cluster):
 
 
 def test_restart_from_an_old_save():
-    """A process that restarts with its saved data reports no key as absent until the operator marks
-    the filter as complete."""
+    """After a node restarts with old data, no key on that node is reported as absent until the operator marks the
+    filter as complete."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
@@ -269,7 +269,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_merged():
-    """If a server restarts during a merge, keys may be missing from the data merged from that server."""
+    """A merge fails if a server restarts during it, because keys might be missing from that server's data."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -299,8 +299,8 @@ def test_merged_filters_have_witnesses():
 
 
 def test_restart_while_it_is_completed():
-    """`complete` applies only to data that existed when the command started. A restarted server without replicas does
-    not continue its previous replication history."""
+    """If a server restarts while `complete` is running, its shards are still considered incomplete. The restarted
+    server has no replicas, so it does not continue its previous replication history."""
     for word in (b"HGETALL", b"HSET"):
         cluster = made()
         node = cluster.nodes[1]
@@ -322,7 +322,7 @@ def test_restart_while_it_is_completed():
 
 
 def test_restart_while_it_is_asked():
-    """The server process changes between two queries in one command."""
+    """Checks that a command detects that a server has restarted between two of its queries."""
     cluster = made()
     saved = [node.save() for node in cluster.nodes]
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -338,7 +338,8 @@ def test_restart_while_it_is_asked():
 
 
 def test_processes_that_were_there_are_believed():
-    """Slots move to another node together with the acknowledged keys and the witnesses, as in a failover."""
+    """A node that was running when the keys were acknowledged is trusted after slots move to it together with their
+    keys and witnesses, as in a failover."""
     cluster = made()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     for key, members in list(cluster.nodes[1].keys.items()):
@@ -382,7 +383,7 @@ def test_replicas_are_witnessed():
 
 
 def test_replica_of_a_server_that_was_started_again():
-    """The replica was never restarted, but it has copied the incomplete data of its restarted primary, so it is
+    """The replica was never restarted, but it has copied incomplete data from its restarted primary, so it is
     considered incomplete after its promotion."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
@@ -393,8 +394,8 @@ def test_replica_of_a_server_that_was_started_again():
 
 
 def test_holder_copies_a_server_that_was_started_again():
-    """The process served the shard when the saved witness was written, but has since copied the incomplete data of
-    another process, which had restarted."""
+    """A node that the saved witness lists is not trusted if it has since copied incomplete data from another node,
+    which had restarted."""
     cluster, _ = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     fail_over(cluster)
@@ -412,7 +413,8 @@ def test_holder_copies_a_server_that_was_started_again():
 
 
 def copy_the_rest(cluster, saved):
-    """Promotes the replica and restarts it with its saved data. The primary copies this data and is promoted again."""
+    """Promotes the replica and restarts it with its saved data. The former primary copies this data and is promoted
+    again."""
     first, second = cluster.nodes[1], cluster.nodes[3]
     second.promote()
     second.restart(saved)
@@ -421,8 +423,8 @@ def copy_the_rest(cluster, saved):
 
 
 def test_data_are_copied_while_it_is_asked():
-    """A process copies the incomplete data of another process between two rounds of queries, between two queries in a
-    round, or between the last query and the end of a round. It is then queried on a connection that was opened
+    """A node copies incomplete data from another node between two rounds of queries, between two queries in a round, or
+    between the last query and the end of a round. The first node is then queried on a connection that was opened
     earlier."""
     for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
                          (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
@@ -440,7 +442,8 @@ def test_data_are_copied_while_it_is_asked():
 
 
 def test_restart_while_it_is_dumped():
-    """Before the dump ends, a primary restarts, sends a shard, and is replaced by its replica, which has all keys."""
+    """A dump fails if a primary loses keys, sends a shard, and is replaced by its replica before the dump ends, even
+    though the replica has all keys."""
     for change in ("none", "restart", "copy"):
         cluster, saved = replicated()
         first, second = cluster.nodes[1], cluster.nodes[3]
@@ -466,8 +469,9 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary receives a write and becomes a replica of its former replica, which has not received the write. It is
-    then promoted again before it executes WAIT."""
+    """Checks that no acknowledged key is lost if a primary's data is replaced before it executes WAIT. The primary
+    receives a write, and then becomes a replica of its former replica, which has not received the write. It is then
+    promoted again."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))
@@ -546,7 +550,8 @@ def test_doubt_is_noted_while_it_is_asked():
 
 
 def test_late_witnesses_erase_no_doubt():
-    """A client is delayed while it writes witnesses, so it writes them to the server that now owns the slots."""
+    """If a client is delayed and writes its witnesses to the server that now owns the slots, the shards on that server
+    must still be considered incomplete."""
     for word in ("add", "complete"):
         cluster = made()
         saved = cluster.nodes[1].save()
@@ -567,7 +572,7 @@ def test_late_witnesses_erase_no_doubt():
 
 
 def test_shards_that_are_created_again():
-    """After a server has been emptied or a shard has been deleted, the re-created shard reports no key as absent."""
+    """After a server has been emptied or a shard has been deleted, re-created shards report no key as absent."""
     for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
         cluster = made()
         node = cluster.nodes[1]
@@ -634,7 +639,7 @@ def test_create_that_was_interrupted():
 
 
 def test_history_changes_by_itself():
-    """Simulates a primary that has had no replica for an hour."""
+    """A primary that has had no replica for an hour starts a new replication history, but is still trusted."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     cluster.nodes[1].history = "f" * 40

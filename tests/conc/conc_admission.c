@@ -117,8 +117,9 @@ TEST(admission__of_each_key_the_first_is_refused)
     free(job.refused);
 }
 
-/* Admits each thread's own keys. Periods end in the middle of batches, but no thread is more than
- * one batch ahead of another, so no key is forgotten while a thread sleeps. */
+/* Tries to admit this thread's own keys. The first attempt for each key must be refused, and later
+ * attempts must succeed. Periods end in the middle of batches, but no thread is more than one batch
+ * ahead of another, so no key is forgotten while a thread is delayed. */
 static void *bring_own(void *argument)
 {
     struct member *m = argument;

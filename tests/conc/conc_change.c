@@ -4,7 +4,7 @@
  *
  * Some keys are always present: readers look them up continuously, and a single "no" is a failure.
  * Meanwhile, each writer adds and removes its own keys and checks that a key is present between its
- * add and its removal. At the end every writer has removed all of its own keys, so the number of
+ * add and its removal. At the end, every writer has removed all of its own keys, so the number of
  * keys in the filter must be the same as at the start.
  */
 #include "bloomgate/all.h"

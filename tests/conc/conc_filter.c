@@ -1,5 +1,6 @@
 /*
- * conc_filter.c - tests guarantees (C1) to (C3) of filter.h with many threads that use one filter.
+ * conc_filter.c - tests guarantees (C1) to (C3) in filter.h with many threads that share one
+ * filter.
  *
  *   publish     threads add keys, announce them by a release store, and look up keys
  *               that other threads have announced; there must be no false negatives
@@ -57,7 +58,8 @@ static void *member_start(void *argument)
     return NULL;
 }
 
-/* Runs `work` in `size` threads that start together. Returns their total number of checks. */
+/* Runs `work` in `size` threads that start together. Returns the total number of checks that the
+ * threads made. */
 static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job)
 {
     static struct member team[THREADS];
@@ -80,7 +82,7 @@ static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job
     return checks;
 }
 
-/* Returns the number of rounds for this scale; soak tests run ten times as many. */
+/* Returns the number of rounds at the current scale; soak tests run ten times as many rounds. */
 static unsigned conc_rounds(unsigned usual)
 {
     unsigned scale = (unsigned)check_scale();
@@ -89,7 +91,7 @@ static unsigned conc_rounds(unsigned usual)
 
 /* ---- Keys ----------------------------------------------------------------------- */
 
-/* Returns key `number` of a round. */
+/* Returns the key with this number in the round that uses `seed`. */
 static uint64_t conc_key(uint64_t seed, uint64_t number)
 {
     seed += number * 0x9e3779b97f4a7c15u;
@@ -105,7 +107,8 @@ struct keys {
     uint64_t bitmap[BATCH_WORDS];
 };
 
-/* Prepares the keys from `first` to `first + n - 1` in every form. */
+/* Prepares the keys with the numbers `first` to `first + n - 1`, in every form that the API
+ * accepts. */
 static void keys_name(struct keys *keys, const bg_filter *filter, uint64_t seed,
                       uint64_t first, size_t n)
 {
@@ -123,8 +126,8 @@ static void keys_set_bit(struct keys *keys, size_t i, bool value)
     keys->bitmap[i / 64] |= (uint64_t)value << (i % 64);
 }
 
-/* Adds the keys in form `how`, and marks the new keys in the bitmap. Returns the number of new
- * keys. */
+/* Adds the keys with the API call that `how` selects, and marks the new keys in the bitmap. Returns
+ * the number of new keys. */
 static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 {
     memset(k->bitmap, 0, sizeof k->bitmap);
@@ -146,7 +149,7 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
     return count;
 }
 
-/* Looks up the keys in form `how`. Returns how many may be present. */
+/* Looks up the keys with the API call that `how` selects. Returns the number of "maybe" answers. */
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {
@@ -363,8 +366,8 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * The add that first set a bit returned "new". So all bits were set by keys that were new to some
- * thread, and a filter with only these keys has the same words. If the filter has ample
+ * For every bit, the add that set it first returned "new". So all bits were set by keys that were
+ * new to some thread, and a filter with only these keys has the same words. If the filter has ample
  * space, every key was new to some thread.
  */
 static void race_check(const struct race *job, bool roomy)
@@ -481,7 +484,7 @@ static void sets_merge(struct member *m, struct sets *job)
     sets_check(m, job, job->filter, 1, counts);
 }
 
-/* The number of set bits never decreases. */
+/* Checks that the number of set bits never decreases. */
 static void sets_look(struct member *m, struct sets *job)
 {
     bg_filter_info before = { .struct_size = sizeof before }, after = before;

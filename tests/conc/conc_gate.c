@@ -1,8 +1,8 @@
 /*
  * conc_gate.c - tests a gate that many threads use at once. Lookups of the same key share a query,
  * keys are written during lookups, the backing store fails for all threads, and the circuit breaker
- * allows a single trial. Finally, readers and writers run with all features enabled; no lookup may
- * return "absent" for a key whose write has returned.
+ * allows a single trial. Finally, readers and writers run with all features enabled; a lookup must
+ * not return "absent" for a key whose write has returned.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -49,7 +49,7 @@ struct store {
     bg_gate *gate;
 };
 
-/* The result of a lookup. */
+/* The row that a lookup returns, and whether it comes from a shared query. */
 struct row {
     int value;
     bool shared;
@@ -303,7 +303,7 @@ struct twin {
     bg_slot *slot;
     bg_gate *gate;
     struct twin *other;
-    atomic_uint *met; /* lookups whose store query is in progress */
+    atomic_uint *met; /* number of store queries that have started */
 };
 
 /* Each thread's first query waits until the other thread's first query has started, and then looks
@@ -393,7 +393,7 @@ enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
 /* Keys are integers; each writer writes its own keys in order. */
 struct town {
     atomic_bool has[WRITERS][SPAN];
-    _Atomic uint64_t written[WRITERS]; /* the writes of all lower keys have returned */
+    _Atomic uint64_t written[WRITERS]; /* number of keys whose writes have returned */
     atomic_bool done;
     atomic_uint false_negatives;
     atomic_uint errors; /* number of errors to inject */
@@ -558,7 +558,7 @@ TEST(gate__what_was_written_is_found_by_all)
 /* ---- Writes that bypass the gate and are reported later ------------------------------- */
 
 /* Each key is first written without the gate. Then all earlier answers are invalidated, and the key
- * is published. */
+ * is announced to the readers. */
 struct past {
     struct town *town;
     bg_filter *all; /* contains every key */

@@ -1,14 +1,14 @@
 /*
- * conc_merge.c - for every kind that can be merged, threads merge filters while other threads
- * add and query keys and, for windows, rotate.
+ * conc_merge.c - for every kind that can be merged, threads merge filters while other threads add
+ * and query keys. A second test rotates windows during merges.
  *
- * There are two filters with the same spec. Some keys are in both filters from the start. Each
- * filter has a writer that keeps adding its own keys. Two threads keep merging the filters, one in
- * each direction. Kinds that count are merged in one direction and only a few times, so that counts
- * do not keep doubling. Readers look up the initial keys and the keys that writers have announced.
- * A single "no" is a failure, because bg_filter_merge is MT-Safe, and guarantees (C1) and (C2) of
- * filter.h hold during a merge. At the end, after one more merge, each filter contains the keys
- * from both filters.
+ * There are two filters with the same spec. Each filter starts with some of its own keys, and has a
+ * writer that keeps adding more of them. Two threads keep merging the filters, one in each
+ * direction. Kinds that count are merged in one direction and only a few times, so that counts do
+ * not keep doubling. Readers look up the initial keys and the keys that writers have announced. A
+ * single "no" is a failure, because bg_filter_merge is MT-Safe, and guarantees (C1) and (C2) of
+ * filter.h hold during a merge. At the end, after one more merge, each filter that was merged into
+ * must contain the keys from both filters.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -90,7 +90,7 @@ static void *merge_from_the_other(void *arg)
     return NULL;
 }
 
-/* Checks that all keys announced by the side's own writer are present. */
+/* Keeps checking that keys announced by the side's own writer are present. */
 static void *ask_for_own(void *arg)
 {
     const struct thread *t = arg;

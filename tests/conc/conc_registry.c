@@ -1,6 +1,6 @@
 /*
  * conc_registry.c - tests a registry that many threads use at once: exactly one thread creates each
- * name, lookups work while the table is replaced, quotas are enforced, and, most importantly,
+ * tenant, lookups work while the table is replaced, quotas are enforced, and, most importantly,
  * tenants are evicted and reloaded while keys are being added to them.
  *
  * The check of reloaded tenants is exact: every writer has its own keys and announces its progress
@@ -52,8 +52,8 @@ static bg_tenant *get_number(bg_registry *registry, unsigned i)
     return get_tenant(registry, name);
 }
 
-/* Runs n threads and waits for them. Each thread gets its own argument, or the same argument if
- * `size` is 0. */
+/* Runs n threads and waits for them. Each thread gets its own element of `arguments`; if `size` is
+ * 0, all threads get the same argument. */
 static void run(void *(*work)(void *), void *arguments, size_t size, unsigned n)
 {
     pthread_t threads[16];
@@ -132,8 +132,9 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Leaves many cells of removed tenants in the table, so that the table is replaced more often.
- * Tenants are removed while this thread holds them, or after it has released them. */
+/* Keeps creating and removing tenants. The removed tenants' cells fill the table, so that it is
+ * replaced more often. Tenants are removed while this thread holds them, or after it has released
+ * them. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
@@ -154,7 +155,7 @@ static void come_and_go(struct table_crowd *crowd)
 }
 
 /* Looks up a tenant that another thread keeps creating and removing. If the tenant is found, it
- * must be complete. */
+ * must be usable. */
 static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
 {
     char name[16];
@@ -583,7 +584,7 @@ static void *do_chore(void *arg)
 }
 
 /* Starts a maintenance task while a thread is stopped inside a tenant operation. The thread
- * continues after a while. If the task ends before that, the test fails. */
+ * continues after a while. The test fails if the task finishes before the thread continues. */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;
@@ -747,7 +748,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
             CHECK_OK(bg_registry_get(brawl->registry, name, 0, &tenant, NULL));
         }
         while (r % 3 && (r >> 20) % 4 == 0 && tenant_stats(tenant).in_memory) {
-            (void)usleep(100); /* no other thread uses the tenant, so it is evicted */
+            (void)usleep(100); /* waits until the unused tenant is evicted */
         }
         for (uint64_t key = 0; key < 10; key++) {
             uint64_t own = (uint64_t)i << 32 | key;

@@ -1,11 +1,11 @@
 /*
  * conc_slot.c - tests changes to a slot while threads add and query keys.
  *
- * Each adder has its own keys, numbered 0, 1, 2 and so on. A key is first written to the backing
- * store (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup of
- * an announced key must return "maybe" no matter how the slot changes in the meantime; each such
- * lookup is one check. The changes are new layers, compactions, migrations and rebuilds from the
- * store, in random order.
+ * Each adder has its own keys, numbered 0, 1, 2 and so on. The adder first writes a key to the
+ * backing store (by advancing `true_to`), then adds it to the slot, and finally announces it (by
+ * advancing `added_to`). A lookup of an announced key must return "maybe" no matter how the slot
+ * changes in the meantime; each such lookup is one check. The changes are new layers, compactions,
+ * migrations and rebuilds from the store, in random order.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -363,7 +363,7 @@ static void *pin_and_unpin(void *argument)
         bg_slot_pin(me->world->slot, &pin);
         const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
         uint64_t any = check_random_next(&me->random);
-        /* This key is in all filters. */
+        /* Key 1 is in all filters. */
         if (!bg_filter_may_contain_u64(filter, 1)) {
             atomic_fetch_add(&me->world->missed, 1);
         }
@@ -413,7 +413,7 @@ TEST(slot__swaps_under_pins)
 /* ---- Saturation ------------------------------------------------------------------------ */
 
 /* Integers below `in_truth` are in the store, and integers below `n` have also been added to the
- * slot. One thread advances both limits while another thread queries. */
+ * slot. One thread advances both limits while another thread queries the slot. */
 struct saturated {
     bg_slot *slot;
     _Atomic uint64_t in_truth, n;
@@ -484,9 +484,9 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* A filter that contains 2.5 times as many keys as its capacity is rebuilt, during adds and
- * queries, with capacity for twice the actual number of keys. At a scale of 10, the filter has a
- * capacity of 10 million keys and contains 25 million. */
+/* Rebuilds a filter that contains 2.5 times as many keys as its capacity, while other threads add
+ * and query keys. The new filter has capacity for twice the actual number of keys. At a scale of
+ * 10, the old filter has a capacity of 10 million keys and contains 25 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {
     static struct saturated all;

@@ -1,7 +1,7 @@
 /*
  * conc_slot_content.c - tests merging filters into slots, and clearing and rotating slots, while
  * threads add and query keys. A concurrent rebuild must not lose merged keys, a key that is added
- * after a clear has returned must be found, and no thread may use freed memory.
+ * after a clear has returned must be found, and freed memory must not be used.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"

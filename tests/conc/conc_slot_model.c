@@ -7,7 +7,8 @@
  * damaged, sources fail, and rebuilds are aborted.
  *
  * A world is one random slot and its backing store. The store is a log: key n is entry n of the
- * log. In half of the worlds, the slot tracks log numbers: writers take turns and advance the slot.
+ * log. In half of the worlds, the slot tracks numbers: it stores the number of the log entry up to
+ * which it is complete. Writers then take turns, and advance this number.
  *
  *   (M1) No lookup answers "no" for an acknowledged key.
  *   (M2) If the slot tracks numbers, bg_slot_may_contain_up_to with a key's own number never
@@ -42,7 +43,8 @@ struct world {
     bool numbered;
     pthread_mutex_t write;
     _Atomic uint64_t log; /* number of the last key */
-    /* The log does not grow beyond this limit, so that adds happen during every change. */
+    /* The log does not grow beyond this limit. Each change raises it, so that adds happen during
+     * every change. */
     _Atomic uint64_t limit;
     atomic_bool acked[KEYS + 1];
     atomic_bool over;

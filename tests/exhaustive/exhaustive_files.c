@@ -103,9 +103,9 @@ static void move_all(const unsigned char *bytes, size_t n, const char *name,
             }
             memcpy(copy, bytes, n);
             memcpy(copy + at, bytes + other, size);
-            must_be_bad(copy, n, name, "doubled block", b);
+            must_be_bad(copy, n, name, "duplicated block", b);
             memcpy(copy + other, bytes + at, size);
-            must_be_bad(copy, n, name, "exchanged block", a);
+            must_be_bad(copy, n, name, "swapped block", a);
             c->blocks += 2;
         }
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests docs/format.md: the header table matches the library, and tools/bgread.py, a reader based only on that page,
-verifies all golden files and files with many more geometries. The reader gives the same answers as the library.
+verifies all golden files and files with many more geometries. The reader must give the same answers as the library.
 usage: check_reader.py PATH-OF-golden_files"""
 
 import os
@@ -109,7 +109,8 @@ def refused(data, secret=SECRET):
 
 
 def check_damage():
-    """Checks that the reader refuses files with a flipped bit or a different size, and a wrong secret."""
+    """Checks that the reader refuses files with a flipped bit or a different size, and that it refuses a wrong
+    secret."""
     for name in sorted(os.listdir(GOLDEN)):
         if not name.endswith(".bg"):
             continue

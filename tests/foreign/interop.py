@@ -43,7 +43,7 @@ def run(command, keys=(), text=None):
 
 
 def make(name, items, rate, keys, version=0, how=UNSAID, seed=0):
-    """Returns a filter file that the library writes."""
+    """Returns the filter file that the library writes for the keys."""
     return run([TOOL, "make", name, items, rate, version, how, seed], keys)
 
 
@@ -75,10 +75,11 @@ def integers(n, code):
 
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
-    """Compares their file with ours, and checks that each side finds the keys in the other side's file."""
+    """Compares the original software's file with the library's file, and checks that each side finds the keys in the
+    other side's file."""
     check(f"{what}: the files differ", theirs == ours and theirs)
-    check(f"{what}: they do not find every key in our file", asked_by_them == len(keys))
-    check(f"{what}: we do not find every key in their file", asked_by_us == len(keys))
+    check(f"{what}: the original software does not find every key in the library's file", asked_by_them == len(keys))
+    check(f"{what}: the library does not find every key in the original software's file", asked_by_us == len(keys))
 
 
 # ---- The cases -------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def case_bip37(folder):
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
-    """A website whose pages may all be cached for ten days."""
+    """A website whose pages can all be cached for ten days."""
 
     def do_GET(self):
         body = self.path.encode() * 20
@@ -213,8 +214,9 @@ shutdown_lifetime 0 seconds
 
 
 def squid_digest(port, path, keys):
-    """Writes the digest to `path` until it contains all keys or a timeout expires, and returns it. Its number of
-    entries does not tell when it is complete: Squid's own pages, such as the digest itself, count as well."""
+    """Keeps fetching the digest and writing it to `path` until it contains all keys, and returns it. Returns None after
+    a timeout. The number of entries does not show whether the digest is complete, because it includes Squid's own
+    pages, such as the digest itself."""
     for _ in range(120):
         try:
             digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests Parquet filters from DuckDB. Every filter in a file that DuckDB writes can be read and has no false negatives,
-and a filter built only from the row group's values has the same bytes.
+"""Tests Parquet filters from DuckDB. Every filter in a file that DuckDB writes must be readable and have no false
+negatives. A filter that the library builds from only the row group's values must have the same bytes.
 usage: interop_duckdb.py PROBE DIRECTORY
 The npm package is kept in DIRECTORY between runs. Exits with status 77 if the package could not be downloaded."""
 

@@ -70,7 +70,7 @@ def test_answers(sample, path):
 
 def test_written(sample, path):
     """Writing the filter must produce the original bytes, except for an address after the header. After more keys have
-    been added, it must produce the bytes that RedisBloom produces."""
+    been added, writing it must produce the bytes that RedisBloom produces."""
     expected = json.loads(json.dumps(sample))
     if sample["type"] == "MBbloomCF":
         expected["chunks"][0][1] = expected["chunks"][0][1][:2 * CUCKOO_HEADER]
@@ -81,7 +81,8 @@ def test_written(sample, path):
 
 
 def test_damage(sample, path):
-    """Changes each byte up to the end of the header, first flipping one bit and then all bits."""
+    """Checks that damage to any significant byte up to the end of the header is detected, whether one bit or all bits
+    of the byte are flipped. A truncated file must also be refused."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):

@@ -25,7 +25,7 @@ test_pkg_config() {
     LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # the program uses the installed library
 }
 
-test_static() { # first links only the library statically, then all libraries
+test_static() { # first links only libbloomgate statically, then all libraries
     gcc "$here/consumer.c" -o mixed $(pc --cflags) "$lib/libbloomgate.a" -lm
     ./mixed
     gcc -static "$here/consumer.c" -o consumer $(pc --cflags --static --libs)

@@ -1,6 +1,6 @@
 /*
  * leveldb_world.h - a real LevelDB database with 112-byte records that can be opened with any
- * policy, and access to the filters in its tables.
+ * filter policy, and access to the filters in its tables.
  */
 #ifndef LEVELDB_WORLD_H
 #define LEVELDB_WORLD_H
@@ -101,7 +101,7 @@ static inline bool world_has(struct world *w, size_t i, size_t version)
     return right;
 }
 
-/* Puts the first n keys with even numbers. */
+/* Writes the first n even-numbered keys. */
 static inline void world_fill(struct world *w, size_t n, size_t version)
 {
     for (size_t i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static inline void world_compact(struct world *w)
     leveldb_compact_range(w->db, NULL, 0, NULL, 0);
 }
 
-/* Checks that all keys with even numbers exist and that no keys with odd numbers exist. */
+/* Checks that the first n even-numbered keys exist and the first n odd-numbered keys do not. */
 static inline void world_check(struct world *w, size_t n, size_t version)
 {
     size_t lost = 0, found = 0;

@@ -1,7 +1,8 @@
 /*
- * test_cli_flow.c - tests that every key passes through the threads exactly once and in order, for
- * different files, thread counts, legs and parts, and that errors stop the flow. A leg is the input
- * that is read between two pauses; a part is one of n sections of the input.
+ * test_cli_flow.c - tests flow.h, which processes input with several threads. Every record must be
+ * delivered exactly once and in order, for different files, thread counts, legs and parts, and
+ * errors must stop the flow. A leg is the input that is read between two pauses; a part is one of n
+ * sections of the input.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -91,7 +92,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* the next chunk must have this number or a higher one */
+    uint64_t next; /* the lowest number that the next chunk can have */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
@@ -258,8 +259,8 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the lines in sorted order. If several files are read in parts, the order of the lines
- * changes.
+/* Returns the lines in sorted order. Results are compared in this form, because reading several
+ * files in parts changes the order of the lines.
  */
 static char *sorted(const char *bytes, size_t n)
 {
@@ -299,7 +300,7 @@ static void check_parts(const struct files *files, uint64_t n, uint64_t leg)
     free(c.bytes);
 }
 
-/* Files of a few bytes are divided into more parts than they have bytes. */
+/* Some files have fewer bytes than there are parts. */
 TEST(flow__parts_of_tiny_files)
 {
     for (size_t round = 0; round < 300 * check_scale(); round++) {
@@ -499,7 +500,8 @@ static bool pipe_enough(struct flow *flow, struct chunk *chunk)
     return flow_fail(flow, CLI_OK);
 }
 
-/* When no more input is needed, no thread waits for the pipe, even though it is still open. */
+/* When no more input is needed, no thread keeps waiting for input from the pipe, even though the
+ * pipe is still open. */
 TEST(flow__enough_of_a_pipe)
 {
     for (unsigned threads = 1; threads <= 4; threads++) {

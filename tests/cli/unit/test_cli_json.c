@@ -42,7 +42,7 @@ TEST(json__a_document)
     free(out.text);
 }
 
-/* Checks how a string is written in JSON. */
+/* Checks that `text` is written as `written` in a JSON string. */
 static void check_text(const char *text, const char *written)
 {
     static const char front[] = "{\"schema\": \"", back[] = "\"}\n";

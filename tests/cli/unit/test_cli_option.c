@@ -1,6 +1,6 @@
 /*
- * test_cli_option.c - tests the option parser with a table that contains every option type. Checks
- * that help, man pages and completions can be generated from the tables of all subcommands.
+ * test_cli_option.c - tests the option parser with a table that contains every option type. Also
+ * checks that help, man pages and completions can be generated from all subcommands' option tables.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 

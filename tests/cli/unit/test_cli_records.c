@@ -1,7 +1,7 @@
 /*
  * test_cli_records.c - tests how bytes are split into records and keys. Random input in every
- * format is split at every position, and the results are compared with those of a reference
- * implementation that is as simple as possible.
+ * format is split at every position, and the results are compared with those of a simple reference
+ * implementation.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -41,7 +41,7 @@ static struct key_format random_format(void)
     return f;
 }
 
-/* Returns a random byte, usually one that has a special meaning in the format. */
+/* Returns a random byte: a special character, or a character that is typical of the key form. */
 static char random_character(const struct key_format *f)
 {
     static const char any[] =
@@ -49,8 +49,8 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* `any` contains special characters. It provides two in three bytes of text, but only one in
-     * fifty bytes of numbers. */
+    /* `any` contains special characters. For text, two in three bytes come from `any`; for numbers,
+     * only one in fifty. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -60,7 +60,8 @@ static char random_character(const struct key_format *f)
     return digits[check_random_below(sizeof digits - 1)];
 }
 
-/* Generates up to `most` bytes. All length prefixes except the last are correct. */
+/* Generates up to `most` bytes. If records have length prefixes, all prefixes except possibly the
+ * last are correct. */
 static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
 {
     const size_t n = check_random_below(most + 1);
@@ -142,7 +143,8 @@ static size_t put_record(const struct key_format *f, const char *text, bool quot
     return n;
 }
 
-/* Checks all texts of one form in a single chunk, each with and without quotes and blanks. */
+/* Checks all texts of the format's key form in a single chunk, each with and without quotes and
+ * blanks. */
 static size_t check_formed(const struct key_format *f)
 {
     char bytes[4 * 2 * 15 * 256];
@@ -187,7 +189,7 @@ TEST(records__every_combination_of_options)
         const unsigned kind = rest / 9;
         f.records = kind == 2 ? KEY_RECORDS_CSV : KEY_RECORDS_SEPARATED;
         f.separator = kind == 1 ? 0 : '\n';
-        /* For CSV, keys_format also replaces field 0 with field 1. */
+        /* For CSV, field 0 becomes field 1, as in keys_format. */
         f.field = kind == 2 && f.field == 0 ? 1 : f.field;
         if (f.delimiter != '\t' || !f.trim) { /* trimming would remove tab delimiters */
             records += check_formed(&f);
@@ -220,7 +222,8 @@ TEST(records__may_be_cut_anywhere)
     chunk_free(&back);
 }
 
-/* Tests separators at every position in and around the 64-byte groups that are examined at once. */
+/* Tests separators at every position in and around the 64-byte groups that keys_split examines at
+ * once. */
 TEST(records__separators_at_every_place)
 {
     const struct key_format f = { .separator = '\n', .delimiter = '\t' };
@@ -262,7 +265,8 @@ static void check_keys(const struct key_format *f, const char *bytes, size_t n,
                    sizeof expected / sizeof *expected);                                \
     } while (0)
 
-/* The expected results are handwritten, so that the tests do not rely on the reference alone. */
+/* The expected results are handwritten, so that the tests do not rely on the reference
+ * implementation alone. */
 TEST(records__by_hand)
 {
     const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
@@ -367,7 +371,7 @@ TEST(records__utf8_at_its_limits)
     chunk_free(&chunk);
 }
 
-/* Options that are written to a recipe and parsed again are unchanged. */
+/* Key options that are written to a recipe, their text form, and parsed again are unchanged. */
 TEST(records__recipes)
 {
     for (int i = 0; i < 20; i++) {
@@ -384,7 +388,7 @@ TEST(records__recipes)
     }
     struct key_format f = { .form = KEY_INT32 };
     CHECK(keys_follow("lower,int64", &f));
-    CHECK(f.lower && f.form == KEY_INT32); /* an explicit form takes precedence */
+    CHECK(f.lower && f.form == KEY_INT32); /* an explicit form overrides the recipe */
     CHECK(!keys_follow("upper", &f));
     CHECK(!keys_follow("trim,int", &f));
     CHECK(!keys_follow(",", &f));

@@ -1,6 +1,5 @@
-/* Tests shard witnesses, which list the server processes that were running when the witness was
- * written. A witness that has been written can be read again, and it lists only processes that were
- * added to it. */
+/* Tests shard witnesses. A witness lists the server processes that were running when it was
+ * written. A written witness can be read again, and lists only processes that were added to it. */
 #include "support/check.h"
 
 #include "shard_witness.h"
