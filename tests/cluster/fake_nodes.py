@@ -28,8 +28,8 @@ def slot_of(key):
     return crc16(key) % 16384
 
 
-# A dump with one chunk: the magic, the XXH64 of the remaining bytes, the stream ID, the offset, the length and the
-# data.
+# A dump with one chunk: the magic, the XXH64 of the remaining bytes, the stream ID, the offset and the total length,
+# followed by an empty description line and the file.
 DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nshard!"
 
 
