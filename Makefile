@@ -25,7 +25,7 @@ build: deps ## build the library and the programs in build/, as shipped
 run: build ## start the service with an example database; ARGS="--port 7000"
 	@tools/run.sh build/bin $(ARGS)
 
-demo: build ## compare the filter kinds: memory, false-positive rate and speed
+demo: build ## compare the Bloom filter kinds: memory, false-positive rate and speed
 	@build/bin/bgdemo $(ARGS)
 
 routing: build ## run an example: three levels of filters over LevelDB nodes, published through Redis
@@ -34,10 +34,10 @@ routing: build ## run an example: three levels of filters over LevelDB nodes, pu
 test: deps ## run all tests except the long ones (about 20 minutes)
 	@tools/run_tests.py
 
-test-servers: build ## run the module tests in other servers; SERVERS="PATH PATH"
+test-servers: build ## run the Redis module's tests in other servers; SERVERS="PATH PATH"
 	@tools/test_servers.py build $(SERVERS)
 
-test-sources: build ## test every database with 1e6 changes; ARGS="--mode sqlite/changes"
+test-sources: build ## test gates on every supported database with 1e6 changes; ARGS="--mode sqlite/changes"
 	@cmake --build --preset release -j $(JOBS) --target gate_probe
 	@/usr/bin/python3 tests/sources/test_sources.py build/bin/gate_probe --changes 1e6 $(ARGS)
 

@@ -1,12 +1,13 @@
 /*
- * bench_adds.h - the benchmarks' add functions, for filters with space for all keys.
+ * bench_adds.h - add functions for benchmarks. They ignore errors, so the filter must have space
+ * for all keys.
  */
 #ifndef BENCH_BENCH_ADDS_H
 #define BENCH_BENCH_ADDS_H
 
 #include "bloomgate/filter.h"
 
-/* Adds keys; returns how many were certainly new. */
+/* Adds keys and returns the number of keys that were definitely not in the filter before. */
 static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_new)
 {
     size_t added = 0;
@@ -14,7 +15,7 @@ static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_ne
     return added;
 }
 
-/* Adds a key; returns whether it was certainly new. */
+/* Adds a key and returns whether it was definitely not in the filter before. */
 static inline bool added(bg_filter *filter, const void *key, size_t len)
 {
     bool is_new = false;

@@ -4,15 +4,15 @@
  *
  * Hit ratios. A cache for a given number of objects serves a trace (cache_trace.h) in which
  * 70% of the distinct keys occur exactly once. The catalog contains one key for every ten
- * requests. Every row uses the same amount of memory: the space for the bouncer's filter is taken
- * from the cache, in whole objects. The first quarter of the trace warms up the cache and is not
- * counted. "window" is the number of remembered keys, as a multiple of the number of objects in the
- * cache; "stored" is the percentage of requests that put an object into the cache. These values do
- * not depend on timing. They are the same in every run, except for the effect of false positives.
- * The last tables show a workload that a bouncer is not suited for: popularity changes before a key
- * is requested again.
+ * requests. Every row uses the same amount of memory: the memory for the bouncer's filter is taken
+ * from the cache, rounded up to whole objects. The first quarter of the trace warms up the cache
+ * and is not counted. "window" is the number of remembered keys, as a multiple of the number of
+ * objects in the cache; "stored" is the percentage of requests that put an object into the cache.
+ * These values do not depend on timing. They are the same in every run, except for the effect of
+ * false positives. The last tables show a workload that a bouncer is not suited for, in which the
+ * popularity of keys changes before they are requested again.
  *
- * Speed. The windows hold a fixed number of keys and are full. All keys are new, like most misses.
+ * Speed. The bouncer's window has a fixed size and is full. All keys are new, like most misses.
  */
 #include "bench.h"
 #include "cache_trace.h"
@@ -237,7 +237,7 @@ static uint64_t admission_pass(void *state, size_t first, size_t n)
     return in;
 }
 
-/* Fills the window, so that adding new keys advances it. */
+/* Adds twice as many keys as the window holds, so that new keys advance the window from then on. */
 static void admission_fill(struct admission_state *s, uint64_t items)
 {
     enum admission_way way = s->way;

@@ -3,10 +3,10 @@
  *
  * Prints one table per size and kind. Measures batch lookups and adds, with keys passed as
  * hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and length), with
- * and without atomic instructions. Each row is compared with the limit (limit.h) for a table of the
+ * and without atomic instructions. Each row is compared with the limit (limit.h) for memory of the
  * same size: the limit for reading lines (lookups) or for rewriting lines (adds). A ratio of 1.00
- * means that the machine cannot do better with one line per key. Classic and partitioned filters
- * touch more than one line per key.
+ * means that a filter that touches one cache line per key cannot be faster on this machine. Classic
+ * and partitioned filters touch more than one line per key, so their ratios are lower.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -75,7 +75,7 @@ enum {
     WRITE_LIMIT,
     BUILD,
     SUBJECTS,
-    BUILD_MAX = 10000000 /* a build keeps all keys in memory and runs in one pass */
+    BUILD_MAX = 10000000 /* maximum, because a build keeps all keys in memory */
 };
 
 /* The state of one table. */
@@ -160,8 +160,8 @@ static void batch_release(struct batch_table *t)
     bgb_region_free(&t->region);
 }
 
-/* Returns whether a subject writes. If so, its limit is the rate at which lines can be
- * rewritten. */
+/* Returns whether a subject writes. If so, its ratio refers to the limit for rewriting lines, not
+ * for reading them. */
 static bool batch_writes(size_t i)
 {
     return i == WRITE_LIMIT || i == BUILD

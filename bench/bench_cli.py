@@ -9,7 +9,7 @@ Every command runs --times times, alternating with the commands it is compared w
 the highest peak memory. Output goes to /dev/null; input files are in the page cache. A ratio above 1 means that
 bloomgate is faster.
 
-usage: bench_cli.py FOLDER_OF_PROGRAMS [--lines 1e7] [--grep-lines 1e6] [--times 3] [--folder F] [--only build,check,dedup]"""
+usage: bench_cli.py BIN [--lines 1e7] [--grep-lines 1e6] [--times 3] [--folder F] [--only build,check,dedup]"""
 
 import argparse
 import os
@@ -35,8 +35,8 @@ def measure(command, folder):
 
 
 def compare(title, commands, folder, times, lines):
-    """`commands` maps names to shell commands, with bloomgate first. Prints a table and returns {name: (seconds,
-    bytes)}."""
+    """Runs commands in turn, prints a table and returns {name: (seconds, bytes)}. `commands` maps names to shell
+    commands, with bloomgate first."""
     commands = {name: command for name, command in commands.items() if command}
     runs = {name: [] for name in commands}
     for _ in range(times):

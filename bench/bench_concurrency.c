@@ -5,11 +5,12 @@
  * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions without
  * a lock (Bloomgate's shared mode), and 64 shards with atomic instructions. Filters protected
  * by locks are created with BG_SPEC_EXCLUSIVE, as a caller would create them. Every scheme is
- * measured with single calls; the single mutex and the atomic instructions are also measured
- * with batches. The workloads are adds of fresh keys, lookups (half of them for present keys),
- * and nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
- * compares with one mutex at the same thread count; "scaling" compares with the same scheme on
- * one thread. Within a workload, all schemes and thread counts are measured in turn.
+ * measured with single calls; the single mutex and the unsharded atomic filter are also measured
+ * with batches. The workloads are adds of fresh keys, lookups (half of them for present keys), and
+ * a mix of nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
+ * is the speed relative to one mutex at the same thread count; "scaling" is the speed relative to
+ * the same scheme on one thread. Within a workload, all schemes and thread counts are measured in
+ * turn.
  */
 #define _GNU_SOURCE /* for pthread_rwlock_t under -std=c17 */
 
@@ -67,7 +68,7 @@ struct conc_filters { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(128) pthread_rwlock_t rwlock;
 };
 
-/* The positives counted by one thread, on their own cache line. */
+/* One thread's count of positive answers, on its own cache line. */
 struct conc_count {
     _Alignas(128) uint64_t positives;
 };
@@ -85,8 +86,8 @@ struct conc_state {
 
 /* ---- One operation under each scheme ------------------------------------------- */
 
-/* Returns the shard for a hash. Mixes all bits of the hash, because the filter also uses all of
- * them. */
+/* Returns the shard for a hash. Mixes all bits of the hash, so that the keys in a shard do not have
+ * hash bits in common, which the filter would use as well. */
 static size_t conc_shard(uint64_t hash)
 {
     return (size_t)(((hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93)) >> 58);
@@ -238,8 +239,8 @@ static void conc_fill_shards(struct conc_filters *f, uint64_t n)
     }
 }
 
-/* Creates the filters with all n present keys. They are sized for 2 n keys, since fresh keys
- * are added as well. */
+/* Creates a scheme's filters, which contain all n present keys. Together, they are sized for 2 n
+ * keys, because fresh keys are added later. */
 static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
                               uint32_t kind, uint64_t n, double rate)
 {
@@ -276,8 +277,8 @@ static void conc_filters_free(struct conc_filters *f)
     free(f->arenas);
 }
 
-/* Runs the workload on the whole pool with all threads at once. For the add workload, then checks
- * that each added key is found. */
+/* Runs the workload on the whole pool with all threads at once. If the workload consists of adds,
+ * also checks that every added key is found. */
 static void conc_check(struct conc_state *s, struct bgb_subject *subject)
 {
     conc_rewind(s);

@@ -2,7 +2,8 @@
  * bench_files.c - how fast are saving and opening files, compared with memory and disk?
  *
  * Measures one blocked filter in a file of --bytes bytes (default: 1 GiB) in the current
- * directory. All rows run several times, in turn; the best time is reported:
+ * directory. All rows run several times, in turn, and the best time of each row is reported. The
+ * rows are:
  *
  *     read memory       the limit of `verify in memory`: sums all words
  *     verify in memory  bg_encoded_verify
@@ -16,8 +17,8 @@
  * `verify`.
  *
  * Also measures small filters, because a server may have millions of them: a scalable
- * filter with one key is encoded and decoded in memory, with and without canaries, and
- * compared with copying the same bytes.
+ * filter with one key is encoded and decoded in memory, with and without canaries (embedded
+ * self-test keys), and compared with copying the same bytes.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -46,7 +47,7 @@ enum {
 
 static const struct {
     const char *name;
-    int limit; /* the row to compare with */
+    int limit; /* the row whose time this row is compared with */
 } files_rows[FILES_ROWS] = {
     { "read memory", FILES_MEMORY },
     { "verify in memory", FILES_MEMORY },

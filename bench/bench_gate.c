@@ -10,7 +10,7 @@
  * the gate's rows include a call and two clock readings for every false positive, but not the time
  * that a real store would take.
  *
- * The second table, with a real store, is in bench_gate_sqlite.c.
+ * The tables with a real store are in bench_gate_sqlite.c.
  */
 #include "bench.h"
 #include "bench_gate_sqlite.h"

@@ -3,10 +3,10 @@
  *
  * The store is an SQLite table in a file, with integer keys and a short text per row. There
  * is one connection and one thread, with default settings. Four out of five lookups are for
- * absent keys. The lookups run without a gate and with one, singly and in batches. The ratio is
- * the number of lookups per second divided by the number without a gate, so a ratio above 1 means
- * that the gate makes lookups faster. The kernel keeps the file in memory; with a disk or a
- * network, the ratio would be higher.
+ * absent keys. For the first table, lookups run without a gate, through a gate one by one, and
+ * through a gate in batches. The ratio is the number of lookups per second divided by the number
+ * without a gate, so a ratio above 1 means that the gate makes lookups faster. The file is in the
+ * page cache; with reads from a disk or over a network, the ratio would be higher.
  *
  * For the second table, many other keys are looked up once each, and the results are compared with
  * the plan. The number of avoided reads is compared with absent * (1 - rate). The false-positive

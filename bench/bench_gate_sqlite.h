@@ -1,5 +1,5 @@
 /*
- * bench_gate_sqlite.h - the second table of `bgbench gate`, if SQLite is available.
+ * bench_gate_sqlite.h - the tables of `bgbench gate` that require SQLite.
  */
 #ifndef BGB_BENCH_GATE_SQLITE_H
 #define BGB_BENCH_GATE_SQLITE_H

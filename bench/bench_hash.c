@@ -4,9 +4,10 @@
  *
  * Keys are contiguous records of one width, few enough to stay in the L2 cache, so that the
  * rows measure hashing and not memory. Single hashes are independent of each other, so the rows
- * measure throughput, not latency. The last form shows a profile in use: a batch of lookups in
- * a blocked filter with 1e5 keys at 1%. The ratio is the row's time divided by the time of
- * `fast` for the same keys in the same form.
+ * measure throughput, not latency. Each profile has four rows: single calls, two kinds of batches,
+ * and a batch of lookups in an empty blocked filter planned for 1e5 keys at 1%, which shows the
+ * profile in use. The ratio is the row's time divided by the time of the same row for the profile
+ * `fast`.
  */
 #include "bench.h"
 #include "keys.h"
@@ -91,7 +92,8 @@ static const struct {
     { "batch of lookups", hash_look_up },
 };
 
-/* Creates an empty filter with this profile; a negative answer takes as long as a positive one. */
+/* Creates a filter with this profile. The filter can stay empty, because a negative answer takes as
+ * long as a positive one. */
 static bg_filter *hash_filter(bg_hash_profile profile)
 {
     static const uint8_t secret[BG_SECRET_BYTES] = { 1, 2,  3,  4,  5,  6,  7,  8,

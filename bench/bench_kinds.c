@@ -4,8 +4,8 @@
  *
  * For each kind, at 1% and at 0.1%, prints the bits per key, the rate predicted for exactly
  * this geometry, the measured rate with its 95% interval, and the lookup time for absent keys,
- * singly and in batches. Status "off" means that the prediction differs from the measured rate
- * by more than 5% and is outside the interval.
+ * singly and in batches. Status "off" means that the prediction differs from the measured rate by
+ * more than 5% and lies outside the 95% interval.
  */
 #include "bench.h"
 #include "keys.h"
@@ -69,7 +69,7 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     if (bg_filter_get_info(filter, &info) != BG_OK) {
         bgb_die("cannot get filter info");
     }
-    double wanted = 20000 / rate; /* enough positives for a narrow interval */
+    double wanted = 20000 / rate; /* enough false positives for a narrow interval */
     uint64_t trials = wanted < TRIALS_MAX ? (uint64_t)wanted : TRIALS_MAX;
     bg_estimate seen =
         bg_observed_rate(bgb_ours_false_positives(filter, trials), trials);

@@ -4,9 +4,9 @@
  * There is one database per policy, all with the same records: 16-byte keys, 100-byte
  * values, no compression and no block cache, so every block is read from its file. Gets of
  * absent and present keys are sent to each database in turn, for several rounds. The output
- * contains the median CPU time of the thread, the median speedup over LevelDB's own policy
- * in the same round, and the number of blocks read. Reads are counted in the Env, because
- * LevelDB maps its files and the kernel does not see the reads.
+ * contains the median CPU time per get, the median speedup over LevelDB's own policy in the same
+ * round, and the number of blocks read. Reads are counted in the Env (LevelDB's file interface),
+ * because LevelDB maps its files and the kernel does not see the reads.
  *
  * Fails if a key is lost, or if Bloomgate's policy avoids fewer reads than LevelDB's
  * own policy at the same bits per key.
@@ -80,7 +80,7 @@ class CountingEnv : public leveldb::EnvWrapper
     std::atomic<size_t> reads{ 0 };
 };
 
-/* Counts the bytes in filters while a database is being filled. */
+/* Counts the bytes of all filters that are created while a database is being filled. */
 class WeighingPolicy : public leveldb::FilterPolicy
 {
   public:
@@ -199,7 +199,8 @@ void Open(Subject *subject, const leveldb::FilterPolicy *policy)
     subject->db.reset(db);
 }
 
-/* Fills a database in key order, reopens it, and touches each of its tables. */
+/* Fills a database in key order, reopens it, and reads from each of its tables, so that all tables
+ * are open. */
 void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
 {
     WeighingPolicy weighing(subject->policy.get());
@@ -234,8 +235,8 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->opened_reads = subject->env.reads;
 }
 
-/* Returns this thread's CPU time per get, in microseconds. LevelDB does no other work in the
- * meantime. */
+/* Returns this thread's CPU time per get, in microseconds. LevelDB's background thread has no work
+ * at this time. */
 double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t *reads)
 {
     const leveldb::ReadOptions how;
@@ -339,7 +340,7 @@ int Judge(const Settings &s, const Subjects &all)
     }
     if (all[2]->absent_reads > all[1]->absent_reads) {
         std::printf(
-            "FAILED: at %u bits per key, Bloomgate caused %zu reads and LevelDB's own policy %zu reads\n",
+            "FAILED: at %u bits per key, Bloomgate caused %zu reads, but LevelDB's own policy only %zu\n",
             s.bits, all[2]->absent_reads, all[1]->absent_reads);
         bad = 1;
     }

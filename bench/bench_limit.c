@@ -60,7 +60,7 @@ static void limit_add_subjects(struct limit_size *s)
     }
 }
 
-/* Returns the index of the subject with the best method in a group. */
+/* Returns the index of the fastest subject in a group. */
 static int limit_best(const struct limit_size *s, int group)
 {
     int best = group * BGB_LIMIT_WAYS;

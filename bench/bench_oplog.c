@@ -3,19 +3,19 @@
  * bytes?
  *
  * Appends frames of 1, 64 and 4096 records to a file in several ways: with plain write() of
- * prepared bytes; with bg_oplog_append under each policy; with write() and fdatasync(), the minimum
- * that `always` requires; and with `always` on 8 threads, which share syncs. The ratio compares
- * each row with plain write(): 1 means equally fast. For rows with a sync, the ratio depends more
- * on the disk than on the log; compare `always` with "write() and fdatasync()".
+ * prepared bytes; with bg_oplog_append under each sync policy; with write() and fdatasync(), the
+ * minimum that `always` requires; and with `always` on 8 threads, which share syncs. The ratio
+ * compares each row with plain write(): 1 means equally fast. For rows with a sync, the ratio
+ * depends more on the disk than on the log; compare `always` with "write() and fdatasync()".
  *
  * Unlike the other benchmarks, this one does not pin threads, because the duration of a sync may
  * depend on the core that waits for it. On a virtual machine, plain write() and fdatasync() took
  * 3.9 ms on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
- * cores would measure this difference between cores. "per sync" is a count that does not depend on
- * timing: the number of appends that shared one sync.
+ * cores would measure this difference between cores. "per sync" is the average number of appends
+ * that shared one sync; it is a count, not a time.
  *
- * The file is created in $TMPDIR or the current directory. A directory in memory (tmpfs) would
- * not measure a disk.
+ * The file is created in $TMPDIR or the current directory. The directory should be on a disk, not
+ * on tmpfs, because tmpfs keeps files in memory.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 
@@ -60,7 +60,7 @@ struct oplog_state {
     int file;
     struct bgb_team *team;
     size_t frames;
-    /* Totals for all logs, updated when a log is closed. */
+    /* Totals over all logs of this subject, updated when a log is closed. */
     uint64_t appends, syncs;
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];
@@ -120,7 +120,7 @@ static void oplog_open(struct oplog_state *s)
 {
     static const uint32_t policies[OPLOG_WAYS] = {
         [OPLOG_NO] = BG_OPLOG_SYNC_NO, [OPLOG_EVERYSEC] = BG_OPLOG_SYNC_EVERYSEC
-    }; /* all other rows use `always` */
+    }; /* all other logs use `always` */
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
     bg_errinfo why;
     how.policy = policies[s->way];
@@ -148,7 +148,7 @@ static void oplog_shut(struct oplog_state *s)
     (void)unlink(s->path);
 }
 
-/* Starts every visit with a short file, so that the disk does not fill up. */
+/* Starts every visit with a new file, so that the disk does not fill up. */
 static void oplog_rewind(void *state)
 {
     oplog_shut(state);

@@ -3,14 +3,14 @@
  * or that are immutable?
  *
  * There is one table per number of keys and setup (a kind with its variant and rate).
- * Lookups run singly and in batches, in a filter filled to its capacity of n keys. For
- * kinds that support it, inserts and removals are also measured: a pass inserts fresh keys and then
+ * Lookups run singly and in batches, in a filter filled to its capacity of n keys. For kinds that
+ * support removal, inserts and removals are also measured: a pass inserts fresh keys and then
  * removes them, so the filter stays full. The two halves of a pass are timed separately. "build"
  * starts with an empty filter and adds n keys. The ratio compares each row with the limit (limit.h)
- * for reading random lines at the filter's size. A kind that touches two lines per key cannot
- * exceed about 0.5, and a kind that touches three lines cannot exceed about 0.33. Kinds with
- * several layers or generations have an additional limit (layers_limit.h): reading one line from
- * each of several tables with the same sizes.
+ * for reading random lines at the filter's size. The ratio cannot exceed about 0.5 for a kind that
+ * touches two lines per key, and about 0.33 for a kind that touches three lines. Kinds with several
+ * layers or generations have an additional limit (layers_limit.h): reading one line from each of
+ * several tables with the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
@@ -121,8 +121,8 @@ struct others {
 
 /* ---- Passes -------------------------------------------------------------------- */
 
-/* Inserts keys and removes them again. Returns the number of operations and the end
- * time of each half. */
+/* Inserts keys and then removes them. Returns the number of keys removed, and stores the end time
+ * of each half. */
 static size_t others_both(struct others *o, size_t first, size_t n, uint64_t *between,
                           uint64_t *end)
 {
@@ -189,7 +189,7 @@ static uint64_t *others_hashes(uint64_t n)
     return hashes;
 }
 
-/* Builds a static kind from hashes. */
+/* Builds a filter of a static kind from hashes. */
 static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, size_t n,
                                 unsigned threads)
 {
@@ -205,7 +205,7 @@ static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, siz
     return filter;
 }
 
-/* Builds any other kind from hashes, filled to its capacity. */
+/* Creates a filter of any other kind and adds all hashes, which fill it to its capacity. */
 static bg_filter *others_fill(const bg_spec *spec, const uint64_t *hashes, size_t n)
 {
     bg_filter *filter = NULL;
@@ -259,8 +259,7 @@ static void others_add_change(struct others *o, int row)
         .pass = row == ROW_INSERT ? others_insert : others_remove,
         .state = o,
         .pool = o->keys->fresh_pool,
-        .chunk =
-            o->keys->fresh_pool / 256 + 1, /* too few keys to overfill the filter */
+        .chunk = o->keys->fresh_pool / 256 + 1, /* not enough to overfill the filter */
         .least = 1,
         .most = 1,
         .own_ns = &o->own_ns,
@@ -294,8 +293,8 @@ static void others_add_limit(struct others *o)
                       bgb_keys_chunk(o->keys, bytes), BGB_LIMIT_READ);
 }
 
-/* Gets the number of layers from the plan, and the size of the oldest and smallest
- * layer from the size of the filter. */
+/* Gets the number of layers from the plan, and derives the size of the newest (largest) layer from
+ * the size of the filter. */
 static void others_add_layers_limit(struct others *o)
 {
     const struct others_setup *setup = o->setup;
@@ -338,7 +337,7 @@ static void others_print(const struct others *o)
     }
     if (o->setup->layered) {
         bgb_note(
-            "%s: batch lookups of absent keys run at %.2f of the limit for their lines",
+            "%s: batch lookups of absent keys run at %.2f of the limit for one line per layer",
             o->setup->name, limit[1].p5 / o->subjects[ROW_ABSENT].p5);
     }
     bgb_note("%s: build from scratch: %.1f ns/key", o->setup->name, o->build_ns);

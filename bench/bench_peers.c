@@ -7,9 +7,9 @@
  * the same bits per key, and one planned for the rate measured for the peer. Bloomgate filters are
  * queried with the same integers and, in separate rows, with precomputed hashes. The ratio is the
  * time of the peer's single lookup divided by the time of the row, so a ratio above 1 means that
- * the row is faster. "limit" is the line limit at the peer's size. Rows with precomputed hashes
- * skip the hashing that the peer has to do: they show the cost without hashing and are not a fair
- * comparison.
+ * the row is faster. "limit" is the memory limit (limit.h) for the size of the peer's filter. Rows
+ * with precomputed hashes skip the hashing that the peer has to do, so they are not a fair
+ * comparison; they only show the cost without hashing.
  *
  * "build" measures everything up to the finished filter, including the allocation. Peers
  * use the pages that malloc provides: 4 KiB pages, unless the kernel uses large pages for
@@ -79,7 +79,7 @@ struct peers_table {
     double bits;      /* the requested bits per key */
     double peer_bits; /* the actual bits per key */
     double peer_rate;
-    bg_filter *ours[2]; /* same bits, same rate */
+    bg_filter *ours[2]; /* one with the same bits per key, one with the same rate */
     double our_rates[2];
     struct peers_state peer_states[OURS_FIRST];
     struct bgb_ours our_states[2 * OURS_EACH];
@@ -132,8 +132,9 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
     return 0;
 }
 
-/* Whole builds are slow, so they have their own table: the peer, an exclusive Bloomgate filter
- * (like the peer, for one thread only), and a shared one. */
+/* Measures whole builds in a separate table, because they are slow. The rows are the peer, an
+ * exclusive Bloomgate filter (like the peer, for one thread only), and a shared
+ * Bloomgate filter. */
 static void peers_run_builds(const struct bgb_options *options,
                              const struct peers_table *t, const uint64_t *all, size_t n)
 {
@@ -218,8 +219,8 @@ static void peers_add_limit(struct peers_table *t, const struct bgb_keys *keys,
                       BGB_LIMIT_READ);
 }
 
-/* Returns the peer's rate, measured with the same number of absent keys as Bloomgate's rate.
- * Never returns 0, because no filter can be planned for that rate. */
+/* Returns the peer's false-positive rate, measured with the same number of absent keys as
+ * Bloomgate's rate. Never returns 0, because no filter can be planned for a rate of 0. */
 static double peers_rate(const struct bgb_peer *peer, const void *filter)
 {
     uint64_t block[1 << 13];

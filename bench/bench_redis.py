@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares the module's commands with the built-in commands of Redis or Valkey, in one server process.
 
-  commands  BF.EXISTS and BF.ADD on a filter of --keys keys, compared with GET on the same number of strings:
-            redis-benchmark with pipelines of 1, 16 and 64 requests, in turn; requests per second, and the server's CPU
-            time per request (utime + stime of its process). Also measures GET of a single key, which is always in the
-            CPU cache
+  commands  BF.EXISTS and BF.ADD on a filter of --keys keys, compared with GET on the same number of strings and
+            with GET of a single key, which is always in the CPU cache. redis-benchmark runs them in turn, with
+            pipelines of 1, 16 and 64 requests: requests per second, and the server's CPU time per request (utime +
+            stime of its process)
   batches   BF.MEXISTS of 100 keys compared with 100 BF.EXISTS in one pipeline, on a filter of --many keys:
             keys per second from bgload, and the server's CPU time per key
   others    latency of other clients while a filter of 1 GiB is unlinked, deleted, loaded from a dump, or
@@ -193,7 +193,8 @@ class Bench:
     # ---- Others --------------------------------------------------------------------------------------
 
     def waits(self, server, act, seconds=2):
-        """Returns the latency of another client's GETs while act() runs, in milliseconds."""
+        """Runs act() while another client sends GETs, and returns statistics on the latency of those GETs, in
+        milliseconds."""
         times, ready = [], threading.Event()
 
         def ask():

@@ -3,12 +3,12 @@
  * its filter?
  *
  * Each tenant has a small filter (100 keys at 1%). Every request looks up an absent key in a
- * random tenant. There are three ways to do so: in the bare filter, by pointer; through a tenant
- * that is already held, without its name; and by name, which gets the tenant, queries it and
- * releases it. The last row only gets the tenant and releases it. All rows run with one thread, and
- * with two threads that share all tenants. The ratio compares each row with the bare filter at the
- * same thread count. Names are stored in request order, as they would be in requests that have just
- * arrived, but tenants are accessed in random order. --n sets the tenant counts.
+ * random tenant. The lookup is done in three ways: directly in the filter, by pointer; in a tenant
+ * that the thread already holds; and by name, which gets the tenant, queries it and releases it. A
+ * fourth row only gets the tenant by name and releases it. All rows run with one thread, and with
+ * two threads that share all tenants. The ratio is the bare filter's time divided by the row's
+ * time, at the same thread count. Names are stored in request order, as they would be in requests
+ * that have just arrived, but tenants are accessed in random order. --n sets the tenant counts.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -120,7 +120,7 @@ static uint64_t registry_pass(void *state, size_t first, size_t n)
 
 /* ---- Tenants -------------------------------------------------------------------------- */
 
-/* A tenant, and a filter with the same keys. */
+/* A tenant, and a bare filter with the same keys. */
 struct registry_pair {
     bg_tenant *tenant;
     bg_filter *filter;
@@ -255,6 +255,6 @@ void bgb_bench_registry(const struct bgb_options *options)
         registry_run(options, sizes[i]);
     }
     bgb_note(
-        "ns: wall time per request, all threads together; ratio: vs. the bare filter "
+        "ns: wall time / requests of all threads; ratio: speed vs. the bare filter "
         "at the same thread count");
 }

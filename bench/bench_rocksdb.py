@@ -2,9 +2,11 @@
 """Compares RocksDB's own filters with Bloomgate's, using RocksDB's packaged db_bench. The databases contain the same
 keys and differ only in the name of the filter policy. There is no block cache, and all gets are for absent keys.
 
-    blocks read      number of blocks read by the same absent gets in each database
-    us/op            reported by db_bench; CPU time per get excludes opening the database. Databases take turns,
-                     results are the median of all rounds, and ratios are the median of the ratios of each round
+    blocks read      number of blocks read by the same gets in each database
+    us/op            time per get, as reported by db_bench
+    cpu us           CPU time per get, excluding the time to open the database
+
+The databases take turns. Times are medians over all rounds, and ratios are medians of the ratios in each round.
 
 usage: bench_rocksdb.py BUILD [--keys N] [--reads N] [--rounds N] [--part N] [--folder PATH]"""
 
@@ -57,7 +59,7 @@ class Database:
         return done.stdout
 
     def bits(self):
-        """Returns the bits per entry in the filters."""
+        """Returns the size of all filters in bits, divided by the number of their entries."""
         text = subprocess.run(["sst_dump", f"--file={self.folder}/db", "--show_properties", "--command=none"],
                               env={**os.environ, "LD_PRELOAD": self.args.library}, text=True, check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
@@ -76,7 +78,7 @@ class Database:
         return text
 
     def timed(self, **how):
-        """Returns the CPU time of a run in seconds, and its output."""
+        """Returns the CPU time of a db_bench run in seconds, and its output."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         text = self.read(f"--seed={how.pop('seed')}", **how)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -131,13 +133,13 @@ def main():
     parser.add_argument("--keys", type=lambda s: int(float(s)), default=10000000)
     parser.add_argument("--reads", type=lambda s: int(float(s)), default=1000000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--part", type=int, choices=range(1, len(PAIRS) + 1), help="run only this comparison")
+    parser.add_argument("--part", type=int, choices=range(1, len(PAIRS) + 1), help="number of the only comparison to run")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="directory for the databases")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "lib/libbloomgate_rocksdb.so"))
     if not shutil.which("db_bench") or not os.path.exists(args.library):
         sys.exit("requires db_bench (Debian: rocksdb-tools) and the adapter (install librocksdb-dev, then run make build)")
-    print(f"{args.keys} keys, {args.reads} absent gets, {args.rounds} rounds; no block cache, one thread")
+    print(f"{args.keys} keys, {args.reads} gets of absent keys, {args.rounds} rounds; no block cache, one thread")
     for part, pair in enumerate(PAIRS, 1):
         if not args.part or part == args.part:
             compare(args, *pair)

@@ -69,7 +69,7 @@ class Server:
         self.process.wait()
 
     def benchmark(self, *command, requests, pipeline, keys):
-        """Runs redis-benchmark; returns requests per second and CPU time per request in microseconds."""
+        """Runs redis-benchmark; returns requests per second and the server's CPU time per request in microseconds."""
         before = cpu_seconds(self.process.pid)
         output = subprocess.run(
             ["redis-benchmark", "-p", str(self.port), "-c", "50", "-n", str(int(requests)), "-P", str(pipeline),
@@ -172,8 +172,8 @@ class Bench:
         self.summary()
 
     def workers(self):
-        """Returns the requests per second with one worker and one client on one core, and with two of each on two
-        cores."""
+        """Measures the requests per second with one worker and one client on one core, and with two workers and two
+        clients on two cores."""
         processors = sorted(os.sched_getaffinity(0))[:2]
         if len(processors) < 2:
             print("workers: skipped because two cores are required")
@@ -203,7 +203,7 @@ class Bench:
               f"{double / single:.2f}x; {cost[0]:.3f} and {cost[1]:.3f} us server CPU each")
 
     def saving(self, name, start, command):
-        """Returns the microseconds per object for saving all objects, and for loading them at startup."""
+        """Returns the time per object, in microseconds, to save all objects and to load them at startup."""
         server = start(None)
         while call(server.port, b"DBSIZE") != b":0\r\n":
             time.sleep(0.01)

@@ -31,7 +31,7 @@ static const struct {
 
 enum { READ_LIMIT = ROWS, WRITE_LIMIT, EMPTY_CALL, SUBJECTS };
 
-/* A function that is never inlined. */
+/* Does nothing, and is never inlined. */
 __attribute__((noinline)) static bool single_nothing(const void *filter, uint64_t hash)
 {
     __asm__ volatile("" : : "r"(filter), "r"(hash));

@@ -1,16 +1,17 @@
 /*
- * bench_slot.c - what is the cost of reading a filter that may be replaced, and does a
+ * bench_slot.c - what does it cost to read a filter that can be replaced at any time, and does a
  * replacement slow readers down?
  *
  * The first table measures single and batch lookups of absent keys, in a filter and in a slot
- * that holds this filter. The ratio compares the slot with the filter.
+ * that holds this filter. The ratio is the filter's time divided by the slot's time.
  *
- * In the second table, one reader looks up absent keys, 16 at a time, and records the time of
- * each group of 16: while nothing else happens; while the filter is replaced with a copy of
- * another filter, fifty times per second; and while it is repeatedly rebuilt from a source.
- * With two or more cores, the writer has its own core. Ratios compare the 99.9th percentile
- * with that of the quiet interval immediately before, so other work on the machine affects
- * both. Everything runs several times, and the median is reported.
+ * In the second table, one reader looks up absent keys, 16 at a time, and records the time of each
+ * group of 16. It does so in quiet intervals, in which no other thread runs, and while a second
+ * thread does one of three things: fill an unrelated filter, replace the slot's filter with a copy
+ * of another filter fifty times per second, or repeatedly rebuild the slot's filter from a source.
+ * With two or more cores, the second thread has its own core. Ratios compare the 99.9th percentile
+ * with that of the preceding quiet interval, so other work on the machine affects both. Each
+ * comparison runs several times; the median, best and worst ratios are reported.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -163,7 +164,7 @@ static void slot_read(struct slot_race *race)
     qsort(race->samples, SLOT_SAMPLES, sizeof *race->samples, slot_order);
 }
 
-/* Fills an unrelated filter of the same size. */
+/* Repeatedly fills an unrelated filter of the same size. */
 static void *slot_fill(void *argument)
 {
     struct slot_race *race = argument;
@@ -262,7 +263,7 @@ static int slot_order_ratios(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `ratios` is sorted. A quiet interval has no ratios. */
+/* `ratios` is sorted; it is NULL for a quiet interval. */
 static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
                      const double *ratios, int rounds)
 {
@@ -303,7 +304,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    /* Only tests set a time below 0.1 s. */
+    /* Only tests set --seconds below 0.1, and one round is enough for them. */
     race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS;
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
     bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",

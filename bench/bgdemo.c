@@ -1,11 +1,11 @@
 /*
  * bgdemo - compares the five Bloom kinds: false-positive rate, memory and speed.
  *
- * Adds the same keys to a filter of every kind, once one by one and once in batches, and then looks
- * up the same number of keys that were never added. Prints the predicted and the measured rate,
- * nanoseconds per key, and megabytes. Also checks two guarantees: every lookup of an added key is
- * positive, and both ways of adding set exactly the same bits. Uses only the public headers, so
- * this program is also an example of the API.
+ * Creates two filters of every kind, adds the same keys to the first one by one and to the second
+ * in batches, and then looks up the same number of keys that were never added. Prints the predicted
+ * and the measured rate, nanoseconds per key, and megabytes. Also checks two guarantees: every
+ * lookup of an added key is positive, and both ways of adding set exactly the same bits. Uses only
+ * the public headers, so this program is also an example of the API.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -42,7 +42,7 @@ static uint64_t bgdemo_key(uint64_t set, uint64_t i)
     return x ^ (x >> 31);
 }
 
-/* Writes the next block of keys and returns the number of keys. */
+/* Writes the block of keys that starts at index `at`, and returns its number of keys. */
 static size_t bgdemo_block(uint64_t set, uint64_t at, uint64_t items, uint64_t *block)
 {
     size_t count = items - at < BLOCK ? (size_t)(items - at) : BLOCK;

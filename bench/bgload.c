@@ -5,10 +5,11 @@
  *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      looks up keys
  *
  * A request consists of the command's words and `per` keys. Keys are 12-digit decimal numbers:
- * consecutive numbers (--count), or random numbers below --range (--seconds). Requests are
- * formatted once and sent repeatedly, `pipeline` of them at a time on each connection. Replies are
- * not parsed, only counted by their line endings. Prints one line of JSON: requests and keys per
- * second, and percentiles of the time from sending a pipeline to its last reply.
+ * consecutive numbers (--count), or random numbers below --range (--seconds). Each connection sends
+ * `pipeline` requests at a time. With --seconds, requests are formatted in advance and sent
+ * repeatedly. Replies are not parsed, only counted by their line endings. Prints one line of JSON:
+ * requests and keys per second, and percentiles of the time from sending a pipeline to its last
+ * reply.
  */
 #define _GNU_SOURCE
 
@@ -48,7 +49,7 @@ struct load {
 
 struct link {
     int fd;
-    char *data; /* one pipeline; --count rewrites its keys */
+    char *data; /* the pipeline to send; with --count, formatted before each use */
     size_t bytes, sent;
     size_t lines; /* lines still expected */
     uint64_t began;
@@ -136,7 +137,7 @@ static void link_send(struct link *link)
     }
 }
 
-/* Counts the lines that have arrived. */
+/* Receives data and counts its lines. */
 static void link_receive(struct link *link, char *room)
 {
     const ssize_t n = recv(link->fd, room, LOAD_READ, 0);
@@ -328,7 +329,8 @@ int main(int argc, char **argv)
         || (l.count == 0) == (l.seconds == 0)) {
         load_usage();
     }
-    /* A reply consists of one line, or of one line plus one line for each key. */
+    /* By default, the reply to a request with one key has one line. With more keys, it has one line
+     * plus one line for each key. */
     l.lines = l.pipeline * (lines ? lines : l.per == 1 ? 1 : l.per + 1);
     load_run(&l);
     return 0;

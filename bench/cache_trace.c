@@ -18,8 +18,8 @@ static double trace_unit(uint64_t *state) /* splitmix64 */
 
 /* ---- Trace ------------------------------------------------------------------------- */
 
-/* Returns the fraction of distinct keys that occur once, if the given fraction of requests is for
- * fresh keys. */
+/* Returns the expected fraction of distinct keys that occur once, if a fraction `fresh` of all
+ * requests is for fresh keys. */
 static double trace_once(const struct bgb_trace *t, const double *sums, double fresh)
 {
     double all = (double)t->requests, drawn = all * (1 - fresh);
@@ -77,7 +77,7 @@ void bgb_trace_make(struct bgb_trace *t)
 {
     double *sums = bgb_alloc(t->catalogue, sizeof *sums);
     assert(t->catalogue > 0);
-    uint64_t state = 1, stride = 7919; /* each popularity change shifts ranks by it */
+    uint64_t state = 1, stride = 7919; /* rank shift per popularity change */
     for (uint32_t i = 0; i < t->catalogue; i++) {
         sums[i] = (i ? sums[i - 1] : 0) + pow(i + 1, -t->s);
     }
@@ -112,7 +112,7 @@ void bgb_lru_make(struct bgb_lru *lru, uint32_t keys, uint32_t room)
     lru->younger = bgb_alloc((size_t)keys + 1, sizeof *lru->younger);
     lru->older = bgb_alloc((size_t)keys + 1, sizeof *lru->older);
     lru->in = bgb_alloc(keys, sizeof *lru->in);
-    lru->younger[keys] = lru->older[keys] = keys; /* an empty ring: only the head */
+    lru->younger[keys] = lru->older[keys] = keys; /* an empty ring has only a head */
 }
 
 void bgb_lru_free(struct bgb_lru *lru)

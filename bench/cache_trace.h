@@ -1,12 +1,12 @@
 /*
  * cache_trace.h - a trace of cache requests, and a cache.
  *
- * Trace. There is a catalog of keys whose popularity follows Zipf's law: the frequency of
+ * Trace. The trace has a catalog of keys whose popularity follows Zipf's law: the frequency of
  * the key with rank r is proportional to 1 / r^s. A fraction of the requests is for fresh
  * keys, which are requested only once. This fraction is chosen so that a given fraction of all
  * distinct keys in the trace (fresh keys and rare keys from the catalog together) occurs
- * exactly once. Optionally, popularity changes: from time to time, the keys exchange their
- * ranks.
+ * exactly once. Optionally, popularity changes at regular intervals: the ranks of all keys in the
+ * catalog are rotated.
  *
  * Cache. The cache evicts the least recently used object. All objects have the same size.
  */
@@ -38,7 +38,7 @@ void bgb_trace_free(struct bgb_trace *trace);
 
 struct bgb_lru {
     uint32_t room, held;
-    uint32_t keys; /* also the index of the list head */
+    uint32_t keys; /* number of distinct keys; also the index of the list head */
     uint32_t *younger, *older;
     bool *in;
 };
@@ -46,7 +46,7 @@ struct bgb_lru {
 void bgb_lru_make(struct bgb_lru *lru, uint32_t keys, uint32_t room);
 void bgb_lru_free(struct bgb_lru *lru);
 
-/* Returns whether the key is cached, and makes it the most recently used. */
+/* Returns whether the key is cached. If it is, makes it the most recently used key. */
 bool bgb_lru_get(struct bgb_lru *lru, uint32_t key);
 
 /* Inserts a key that is not cached; evicts the least recently used key if the cache is

@@ -1,4 +1,4 @@
-"""Draws line charts and bar charts as SVG, with the standard library only.
+"""Draws line charts and bar charts as SVG, using only the standard library.
 
 A chart is described by the data classes below; draw() converts a chart to text. The text depends only on the
 description, so the same data always produces the same bytes. Charts have their own background and follow the
@@ -12,9 +12,9 @@ WIDTH = 860
 MARGIN = 24
 LINE = 16
 TICKS = 34  # width of the labels next to a y axis
-FOOTER_CHARS = 122  # characters of the monospaced font per line
+FOOTER_CHARS = 122  # characters per footer line, in the monospaced font
 
-# Maps each color name to the color of text and lines in light mode and in dark mode.
+# Maps each color name to its values in light mode and in dark mode. The colors are used for text and lines.
 COLORS = {
     "blue": ("#0969da", "#58a6ff"),
     "orange": ("#bc4c00", "#f0883e"),
@@ -29,7 +29,7 @@ COLORS = {
     "indigo": ("#4350c4", "#9aa5ff"),
     "gray": ("#656d76", "#8b949e"),
 }
-# Maps each part of the chart to a CSS property and its color in light mode and in dark mode.
+# Maps each part of the chart to a CSS property and the values of that property in light mode and in dark mode.
 PARTS = {
     "card": ("fill", "#ffffff", "#0d1117"),
     "edge": ("stroke", "#d0d7de", "#30363d"),
@@ -51,7 +51,7 @@ class Axis:
     log: bool = True
 
     def place(self, value, start, end):
-        """Returns the coordinate of a value, if the axis runs from `start` to `end`."""
+        """Returns the coordinate of a value on an axis that runs from `start` to `end`."""
         f = math.log10 if self.log else float
         return start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (end - start)
 
@@ -67,7 +67,7 @@ class Series:
 
 @dataclass
 class Plot:
-    """One pair of axes."""
+    """A pair of axes and the curves drawn on them."""
     x: Axis
     y: Axis
     series: list
@@ -87,7 +87,7 @@ class Bar:
 
 @dataclass
 class Chart:
-    """Plots side by side, or groups of bars: (title, [Bar]) pairs."""
+    """A chart with plots side by side, or with groups of bars. Each group is a (title, [Bar]) pair."""
     title: str
     subtitle: str
     machine: str
@@ -147,7 +147,7 @@ def header(chart):
 
 
 def footer(chart, y):
-    """Draws the CPU, the date and the command. Returns the elements and the y coordinate below them."""
+    """Draws the CPU, the date and the command. Returns the elements and the y coordinate of the last line."""
     out = [label(MARGIN, y, f"{chart.machine} · {chart.date}", "small muted")]
     for line in wrap(chart.command):
         y += LINE
@@ -156,7 +156,7 @@ def footer(chart, y):
 
 
 def spread(wanted, gap, low, high):
-    """Moves labels apart, so that they stay in order and at least `gap` apart, between `low` and `high`."""
+    """Moves labels so that they are at least `gap` apart, in the same order, and between `low` and `high`."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     placed = [min(max(wanted[i], low), high) for i in order]
     for _ in range(200):
@@ -202,7 +202,7 @@ def vertical_marks(plot, left, top, right, bottom):
 
 
 def visible(plot, points):
-    """Returns the part of a curve below the top of the y axis, and whether the curve was clipped."""
+    """Returns the points of a curve up to where it leaves the plot at the top, and whether the curve was clipped."""
     inside = []
     for x, y in points:
         if y > plot.y.high:
@@ -231,7 +231,7 @@ def curve(plot, series, left, top, right, bottom):
 
 
 def curves(plot, left, top, right, bottom):
-    """Draws all curves, with their names at their ends."""
+    """Draws all curves, with each curve's name at its end."""
     out, ends = [], []
     for series in reversed(plot.series):
         elements, end, cut = curve(plot, series, left, top, right, bottom)
@@ -252,7 +252,7 @@ def curves(plot, left, top, right, bottom):
 
 
 def plots(chart, top):
-    """Draws plots side by side. Returns the elements and the y coordinate below them."""
+    """Draws plots side by side. Returns the elements and the y coordinate of their lower edge."""
     out, left = [], MARGIN
     labels = sum(plot.labels + (TICKS if plot.y.label else 0) for plot in chart.plots)
     width = (WIDTH - 2 * MARGIN - labels) / len(chart.plots)
@@ -266,7 +266,7 @@ def plots(chart, top):
 
 
 def bars(chart, top):
-    """Draws groups of horizontal bars. Returns the elements and the y coordinate below them."""
+    """Draws groups of horizontal bars. Returns the elements and the y coordinate of their lower edge."""
     out, y = [], top
     left, right = MARGIN + 165, WIDTH - MARGIN - 190
     largest = max(bar.value for _, group in chart.groups for bar in group)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the charts in docs/charts from the JSON files there. With --measure, runs the measurements first.
 
-The results of each chart come from one command, which is printed on the chart. docs/charts/NAME.json contains the
+The data for each chart comes from one command, which is printed on the chart. docs/charts/NAME.json contains the
 command, the CPU, the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
 
 usage: charts.py [--measure] [--build DIR] [--folder DIR] [NAME...]
@@ -70,7 +70,7 @@ def measure(name, build):
 
 
 def write_json(path, record):
-    """Writes one result per line, so that differences between measurements are readable."""
+    """Writes one result per line, so that diffs between measurements are readable."""
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in record.items() if key != "results")
     rows = ",\n".join("  " + json.dumps(row) for row in record["results"])
     with open(path, "w", encoding="utf-8") as f:
@@ -109,7 +109,7 @@ def bar(name, color, found):
 
 
 def cache_marks(machine, bits_per_key):
-    """Returns the numbers of keys at which a filter outgrows the L2 and the L3 cache."""
+    """Returns (number of keys, label) pairs for the sizes at which a filter outgrows the L2 and the L3 cache."""
     marks = []
     for level, kib in re.findall(r"L([23]) (\d+)K", machine["caches"]):
         size = f"{int(kib) // 1024} MiB" if int(kib) >= 1024 else f"{kib} KiB"
@@ -158,7 +158,7 @@ KINDS = {  # name in the plan: label and color
     "register": ("register", "indigo"),
     "counting": ("counting (removes)", "brown"),
 }
-STEPPED = {"ribbon", "fuse", "cuckoo", "quotient"}  # fingerprints have a whole number of bits
+STEPPED = {"ribbon", "fuse", "cuckoo", "quotient"}  # kinds with a whole number of bits per fingerprint
 
 
 def stairs(plans):

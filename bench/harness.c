@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum {
-    MIN_ROUNDS = 7, /* with fewer, the 5th percentile would be the best pass */
+    MIN_ROUNDS = 7, /* with fewer rounds, the 5th percentile would be the best pass */
     MIN_BUILDS = 3, /* for a table that contains only whole builds */
     FIRST_ROOM = 64
 };
@@ -76,8 +76,8 @@ static void harness_sample(struct bgb_subject *s, double ns_per_key)
     s->samples[s->passes++] = ns_per_key;
 }
 
-/* Returns where the next pass starts: a pass that would exceed the pool starts at 0
- * again. */
+/* Returns the index of the first key of the next pass. A pass that would extend past the end of the
+ * pool starts at index 0 instead. */
 static size_t harness_next(struct bgb_subject *s)
 {
     if (s->at + s->chunk > s->pool) {

@@ -1,12 +1,12 @@
 /*
- * harness.h - measures several subjects fairly against each other.
+ * harness.h - compares the speed of several subjects (filters, libraries or limits) fairly.
  *
  * Machines are shared, clock speeds change, and other programs start and stop. Therefore, the
  * subjects in a table do not run one after another. The harness visits them in turn, many times,
  * for a few short passes each, until the time budget is used up. Anything that temporarily slows
  * the machine down slows all subjects down alike, and the ratios within a table hold even if the
  * absolute times do not. The reported time of a subject is the 5th percentile of its passes; the
- * best and the median are reported as well.
+ * best and the median pass are reported as well.
  *
  * A visit consists of a rewind (for subjects that have one), one untimed pass that brings the data
  * back into the cache, and the timed passes. Every pass uses the next `chunk` keys of the subject's
@@ -30,7 +30,7 @@ struct bgb_subject {
                      size_t n);  /* returns the number of positives */
     void (*rewind)(void *state); /* runs before every visit, untimed; may be NULL */
     void *state;
-    size_t pool;        /* number of keys; passes use them in turn */
+    size_t pool;        /* number of keys, which the passes use in turn */
     size_t chunk;       /* keys per pass, at most `pool` */
     double least, most; /* allowed range for the fraction of positives */
     const uint64_t

@@ -11,7 +11,8 @@
 
 enum { SET_SHIFT = 56, FILL_BLOCK = 1 << 14 };
 
-/* Stafford's 13th variant of the 64-bit finalizer: one-to-one and well mixed. */
+/* David Stafford's variant 13 of MurmurHash3's 64-bit finalizer, which is one-to-one and mixes all
+ * bits well. */
 static uint64_t keys_mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -29,8 +30,8 @@ static uint64_t *keys_stream(size_t count)
     return bgb_alloc(count + BGB_KEYS_SLACK, sizeof(uint64_t));
 }
 
-/* Returns the hashes of a stream, including the extra keys after its end (BGB_KEYS_SLACK), as
- * computed by `fast` with seed 0. */
+/* Returns the hashes of a stream, including the extra keys after its end (BGB_KEYS_SLACK), computed
+ * with profile `fast` and seed 0. */
 static uint64_t *keys_hashes(const uint64_t *keys, size_t count)
 {
     bg_hasher hasher;
@@ -51,7 +52,7 @@ static size_t keys_pool(uint64_t n)
     return pool;
 }
 
-/* Returns (pointer, length) pairs of `count` contiguous records. */
+/* Returns (pointer, length) pairs for `count` contiguous records. */
 static bg_bytes *keys_pairs(const unsigned char *records, size_t count)
 {
     bg_bytes *pairs = bgb_alloc(count, sizeof *pairs);

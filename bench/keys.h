@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams have this many readable keys after their end, because prefetching reads ahead. */
+/* BGB_KEYS_SLACK is the number of readable keys after the end of each array of keys or hashes; they
+ * are needed because prefetching reads ahead. */
 enum { BGB_KEYS_SLACK = 256, BGB_RECORD_BYTES = 16 };
 
 enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECORDS };
@@ -21,7 +22,7 @@ enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECOR
 /* Returns key i of a set. */
 uint64_t bgb_key(enum bgb_set set, uint64_t i);
 
-/* Returns the high half of a product: maps a uniform 64-bit integer to 0 .. range - 1. */
+/* Returns the high 64 bits of x * range, which maps a uniform 64-bit integer to 0 .. range - 1. */
 static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 {
 #ifdef __SIZEOF_INT128__
@@ -38,13 +39,13 @@ static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 
 struct bgb_keys {
     uint64_t n;        /* number of present keys */
-    size_t pool;       /* number of keys in each array below */
+    size_t pool;       /* number of keys in each array, except arrays of fresh keys */
     size_t fresh_pool; /* number of fresh keys: at most n / 2 */
-    uint64_t *present; /* some of the n present keys, in random order */
+    uint64_t *present; /* drawn at random from the n present keys */
     uint64_t *absent;
     uint64_t *mixed; /* a random mix of present and absent keys, about half each */
     uint64_t *fresh; /* keys to add: neither present nor looked up elsewhere */
-    uint64_t *present_hash; /* hashes of these keys, with profile `fast` and seed 0 */
+    uint64_t *present_hash; /* hashes of the keys above (profile `fast`, seed 0) */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
@@ -53,16 +54,17 @@ struct bgb_keys {
     unsigned char *records;
 };
 
-/* Prepares keys for filters with n keys. The pool has about n keys, at least 2^17 and at most
- * 2^21, so that the time for small filters is not dominated by reading keys from memory. */
+/* Prepares keys for filters with n keys. The pool size is n, rounded up to a power of two, but at
+ * least 2^17 and at most 2^21. The pool of a small filter is small, so that reading keys from
+ * memory does not dominate the measured time. */
 void bgb_keys_make(struct bgb_keys *keys, uint64_t n);
 void bgb_keys_free(struct bgb_keys *keys);
 
 /* Adds the first n present keys to a filter. */
 void bgb_keys_fill(bg_filter *filter, uint64_t n);
 
-/* Returns the keys per pass for a table of `bytes` bytes: enough to touch most of its
- * lines. */
+/* Returns the number of keys per pass for a filter of `bytes` bytes: enough to touch most of its
+ * lines, but at most 2^19. */
 size_t bgb_keys_chunk(const struct bgb_keys *keys, uint64_t bytes);
 
 #endif

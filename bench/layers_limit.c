@@ -65,8 +65,8 @@ static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stre
     }
 }
 
-/* Reads the lines for a group of 64 keys in one table, while prefetching the lines for a group
- * in another table. */
+/* Reads the lines for a group of 64 keys in one table, while prefetching the lines for the same or
+ * the next group in another table. */
 LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t table,
                                    const uint64_t *word, size_t later,
                                    const uint64_t *after, const bool asks)
@@ -128,8 +128,9 @@ static void layers_set_way(void *state, int way)
     l->way = layers_ways[way];
 }
 
-/* Allocates tables as the library allocates filters: large ones at a 2 MiB boundary, small ones
- * at any address, so that they do not compete for the same cache sets. */
+/* Allocates a table in the same way as the library allocates filters. Large tables start at a 2 MiB
+ * boundary; small tables start at different page offsets, so that they do not compete for the same
+ * cache sets. */
 static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes)
 {
     size_t skew = bytes < LARGE_FROM ? t * 65 * LINE_BYTES : 0;
@@ -154,7 +155,7 @@ void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
         .pass = layers_pass, .state = state, .pool = pool, .chunk = chunk
     };
     (void)snprintf(subject->name, sizeof subject->name,
-                   "limit: one line of each of %zu, %zu %s ahead", state->count,
+                   "limit: one line from each of %zu, %zu %s ahead", state->count,
                    state->way.ahead, state->way.by_table ? "tables" : "keys");
 }
 

@@ -1,5 +1,5 @@
 /*
- * limit.c - the loop that only touches random lines.
+ * limit.c - the memory limit: a loop that only touches random lines.
  */
 #include "limit.h"
 
@@ -67,7 +67,8 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* Passes the method as constants, so that the compiler generates a loop for each method. */
+/* The prefetch distances. They are passed as constants, so that the compiler generates a separate
+ * loop for each distance. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
 
 LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,

@@ -68,7 +68,7 @@ void bgb_machine_pin(unsigned core)
     CPU_SET(core, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0 && !told) {
         told = 1;
-        (void)fprintf(stderr, "bgbench: cannot pin to core %u, continuing unpinned\n",
+        (void)fprintf(stderr, "bgbench: cannot pin to core %u; continuing unpinned\n",
                       core);
     }
 }
@@ -79,8 +79,8 @@ void bgb_machine_unpin(void)
     (void)sched_setaffinity(0, sizeof machine_allowed, &machine_allowed);
 }
 
-/* Reads the first line of a file, without its newline. The result is "unknown" if the file has
- * no lines. */
+/* Reads the first line of a file, without its newline. The result is "unknown" if the file is empty
+ * or cannot be opened. */
 static void machine_line(const char *path, char *line, size_t room)
 {
     (void)snprintf(line, room, "unknown");
@@ -113,7 +113,8 @@ static void machine_model(char *model, size_t room)
     (void)fclose(file);
 }
 
-/* "always [madvise] never" becomes "madvise". */
+/* Gets the kernel's setting for large pages. For example, gets "madvise" from
+ * "always [madvise] never". */
 static void machine_pages(char *mode, size_t room)
 {
     char line[128];
@@ -196,7 +197,7 @@ void bgb_machine_print(void)
     }
 }
 
-/* bgbench itself causes a load of about 1. */
+/* bgbench itself causes a load of about 1, so only a higher load is reported. */
 void bgb_machine_warn(void)
 {
     double load = 0;

@@ -16,7 +16,8 @@ unsigned bgb_machine_cores(void);
 /* Returns the ID of the i-th core that this process may use. */
 unsigned bgb_machine_core(unsigned i);
 
-/* Pins the calling thread to a core. A failure is reported once and is not an error. */
+/* Pins the calling thread to a core. If pinning fails, prints a message the first time and
+ * continues. */
 void bgb_machine_pin(unsigned core);
 
 /* Lets the calling thread, and threads that it starts, use all cores again. */

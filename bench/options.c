@@ -13,20 +13,20 @@
 static const char OPTIONS_HELP[] =
     "usage: bgbench SUBCOMMAND [options]\n"
     "\n"
-    "  limit        memory limit: random 64-byte cache lines per nanosecond\n"
+    "  limit        memory limit: time per random 64-byte cache line\n"
     "  hash         hash profiles on keys of 8 to 64 bytes\n"
     "  kinds        memory, false-positive rate and speed of each Bloom kind\n"
     "  others       kinds that remove, count or expire keys, grow, or are immutable\n"
     "  batch        batch adds and lookups compared with the memory limit\n"
     "  single       one call per key\n"
-    "  concurrency  locks, shards and atomics, on 1 thread up to 2 per core\n"
+    "  concurrency  locks, shards and atomics, from 1 thread to 2 per core\n"
     "  peers        other libraries, at equal size and at equal rate\n"
     "  files        saving, opening, mapping and verifying a file\n"
     "  scale        filters from cache-sized to much larger than the caches\n"
     "  oplog        the operation log compared with write(), by sync policy\n"
     "  slot         reading a filter while it is swapped or rebuilt\n"
     "  gate         overhead of a gate, and its effect in front of SQLite\n"
-    "  admission    cache hit ratios with and without a bouncer; --n: requests\n"
+    "  admission    cache hit ratios with and without a bouncer; --n: number of requests\n"
     "  registry     looking up tenants by name; --n: number of tenants\n"
     "  all          run every subcommand\n"
     "\n"
@@ -50,7 +50,7 @@ static const char OPTIONS_HELP[] =
     "\n"
     "Times are nanoseconds per key: the 5th percentile of many short passes, followed\n"
     "by the best and the median pass. Exit codes: 0 success, 1 a wrong answer was\n"
-    "detected, 2 invalid options, 3 out of memory.\n";
+    "detected, 2 invalid options, 3 other errors, such as out of memory.\n";
 
 _Noreturn void bgb_options_refuse(const char *what, const char *found,
                                   const char *expected)
@@ -60,8 +60,8 @@ _Noreturn void bgb_options_refuse(const char *what, const char *found,
     exit(2); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
 }
 
-/* Parses a number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns the
- * end of the number, or NULL if there is none. */
+/* Parses a number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns a pointer to the
+ * character after the number, or NULL if `text` does not start with a number. */
 static const char *options_number(const char *text, double *value)
 {
     static const struct {

@@ -176,8 +176,8 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
     return added_many(s->filter, bg_keys_bytes(s->bytes + first, n), s->bitmap);
 }
 
-/* A single record is passed by pointer and length; several records by the address of
- * the first one. */
+/* A single record is passed by pointer and length. Several records are passed by the address of the
+ * first record. */
 #define ours_look_fixed_one ours_look_bytes_one
 #define ours_add_fixed_one  ours_add_bytes_one
 
@@ -217,7 +217,7 @@ OURS_BY_32(add_fixed)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
-/* indexes: whether the operation is an add, the form of the keys, the keys per call */
+/* Indexed by operation (lookup or add), form of the keys, and number of keys per call. */
 static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
     { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
       { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
@@ -253,7 +253,8 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
 }
 
 /* Sets the plausible range for the fraction of positives. For absent keys, the range is 80% to 120%
- * of the rate at the current fill, plus or minus six standard deviations for a pool of keys. */
+ * of the false-positive rate at the current fill, extended by six standard deviations at each
+ * end. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);

@@ -32,7 +32,7 @@ struct bgb_arena {
 
 /* Creates the filter, fills it with `fill` present keys and saves its state; if `fill` is 0, saves
  * no state. The filter starts `skew` bytes (a multiple of 64) after the start of a page, because
- * many filters at the same page offset would evict each other from the cache. Exits on error. */
+ * many filters at the same page offset would compete for the same cache sets. Exits on error. */
 void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
                     size_t skew);
 void bgb_arena_save(struct bgb_arena *arena);
@@ -46,7 +46,7 @@ bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 /* Returns a spec for n keys of the given kind at the given rate. */
 bg_spec bgb_spec(uint32_t kind, uint64_t n, double rate, uint32_t flags);
 
-/* How keys are passed. "Bytes" are (pointer, length) pairs for records; "fixed" passes the same
+/* How keys are passed. "bytes" passes records as (pointer, length) pairs; "fixed" passes the same
  * records as contiguous memory. */
 enum bgb_form {
     BGB_FORM_HASH,
@@ -65,7 +65,7 @@ enum bgb_load {
     BGB_LOAD_READD
 };
 
-/* Keys per call: one, 32 (RocksDB's batch size), or the whole pass. */
+/* Keys per call: one, 32 (RocksDB's batch size), or all keys of the pass. */
 enum bgb_grain { BGB_GRAIN_ONE, BGB_GRAIN_32, BGB_GRAIN_ALL };
 
 struct bgb_ours {
@@ -84,9 +84,9 @@ struct bgb_ours_what {
 };
 
 /*
- * Turns `filter` (or `arena`, for adds) into a subject, with bounds for its fraction of positives
- * derived from its rate. `state` must not move while the subject is in use. Adds are checked once
- * here: a lookup of every added key must be positive.
+ * Turns `filter` (or `arena`, for adds) into a subject. The bounds for its fraction of positives
+ * are derived from the filter's rate. `state` must not move while the subject is in use. Adds are
+ * checked once here: a lookup of every added key must be positive.
  */
 void bgb_ours_prepare(struct bgb_ours *state, struct bgb_subject *subject,
                       const struct bgb_keys *keys, struct bgb_ours_what what,
@@ -96,7 +96,7 @@ void bgb_ours_free(struct bgb_ours *state);
 /* Looks up `trials` absent keys and returns the number of false positives. */
 uint64_t bgb_ours_false_positives(const bg_filter *filter, uint64_t trials);
 
-/* Returns the bits per key of a filter. */
+/* Returns the bits per key of a filter with n keys. */
 double bgb_ours_bits_per_key(const bg_filter *filter, uint64_t n);
 
 #endif

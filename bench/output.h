@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The value of a cell that does not apply. */
+/* The value of a cell that does not apply to its row. */
 #define BGB_NONE ((double)NAN)
 
 /* Selects the output format: JSON or tables. */
@@ -30,9 +30,9 @@ void bgb_table(const char *bench, const char *title, ...)
 /* Prints a line of text below a table; prints nothing in JSON mode. */
 void bgb_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A row is a begin call, calls for the cells from left to right, and an end call. NaN is
- * printed as "-" in a table and as null in JSON. A negative width aligns to the left.
- * */
+/* To print a row, call bgb_row_begin, one function for each cell from left to right, and
+ * bgb_row_end. NaN is printed as "-" in a table and as null in JSON. A negative width aligns to the
+ * left. */
 void bgb_row_begin(void);
 void bgb_cell_text(const char *key, const char *title, int width, const char *value);
 void bgb_cell_count(const char *key, const char *title, int width, uint64_t value);
@@ -40,7 +40,7 @@ void bgb_cell_real(const char *key, const char *title, int width, int decimals,
                    double value);
 void bgb_row_end(void);
 
-/* Prints the cells that nearly every row has. `fpr` and `bits_per_key` may be NaN; the
+/* Prints the cells that most rows have in common. `fpr` and `bits_per_key` may be NaN; the
  * title of the table defines `ratio`. */
 void bgb_cells_subject(const char *name, uint64_t n, double bits_per_key, double fpr);
 void bgb_cells_times(const struct bgb_subject *subject, double ratio);

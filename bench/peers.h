@@ -1,11 +1,10 @@
 /*
  * peers.h - filters from other libraries, behind one small interface.
  *
- * Every peer receives 8-byte integers as byte strings. The loops over keys are on the
- * peer's side of this interface, in its own language, so there is no extra call between
- * a key and the peer. A peer that was not found at build time is missing from the table of
- * peers (see bench/CMakeLists.txt). Go's bits-and-blooms is not included: a call from C into Go
- * costs more than a lookup in the filter.
+ * Every peer receives 8-byte integers as byte strings. The loops over keys are on the peer's side
+ * of this interface, in the peer's own language, so the interface adds no call per key. A peer that
+ * was not found at build time is missing from the table of peers (see bench/CMakeLists.txt). Go's
+ * bits-and-blooms is not included: a call from C into Go costs more than a lookup in the filter.
  */
 #ifndef BGB_PEERS_H
 #define BGB_PEERS_H
@@ -24,11 +23,11 @@ struct bgb_peer {
     void *(*build)(const uint64_t *keys, size_t n, double bits_per_key);
     void (*release)(void *filter);
     size_t (*bytes)(const void *filter);
-    /* Returns how many of n keys the filter may contain, using one call per key. */
+    /* Looks up n keys with one call per key, and returns the number of positive answers. */
     size_t (*look)(const void *filter, const uint64_t *keys, size_t n);
     /* Does the same using the peer's batch function; NULL if the peer has none. */
     size_t (*look_many)(const void *filter, const uint64_t *keys, size_t n);
-    /* The setting that comes closest to a rate of 1%. */
+    /* The number of bits per key that comes closest to a false-positive rate of 1%. */
     double bits_for_one_percent;
 };
 

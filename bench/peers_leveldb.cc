@@ -1,7 +1,7 @@
 /*
  * peers_leveldb.cc - LevelDB's Bloom filter policy: a classic filter based on one 32-bit
- * hash. LevelDB creates small filters, one per 2 KiB of data. It is not designed for filters
- * with millions of keys, where the 32-bit hash increases the false-positive rate.
+ * hash. LevelDB creates small filters, one per 2 KiB of data. The policy is not designed for
+ * filters with millions of keys, where the 32-bit hash increases the false-positive rate.
  */
 #include "peers.h"
 

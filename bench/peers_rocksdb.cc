@@ -2,10 +2,10 @@
  * peers_rocksdb.cc - RocksDB's built-in full filter: one 64-byte line per key.
  *
  * FilterPolicy is public and returns builders and readers, but the public headers only
- * forward-declare their classes. All their functions are virtual, so declaring the classes here,
- * with the functions in the same order, is enough: calls go through the virtual tables of RocksDB's
- * own objects. The order is known for the versions listed below; this file does not compile with
- * any other version.
+ * forward-declare the classes of these builders and readers. All member functions of these classes
+ * are virtual, so it is enough to declare the classes here with the functions in the same order:
+ * calls go through the virtual tables of RocksDB's own objects. The order is known for the versions
+ * listed below; this file does not compile with any other version.
  */
 #include "peers.h"
 
