@@ -1,8 +1,8 @@
 /*
- * fuzz_builder.c - an input is a spec and a list of keys in all forms. The list can contain
- * duplicates. Keys passed as hashes can be well mixed or arbitrary. The built filter must answer
- * "maybe" for every key. Building from the keys in reverse order with a different number of threads
- * must produce the same filter. A failed build must keep the keys.
+ * fuzz_builder.c - an input is a spec and a list of keys, which can contain duplicates. The keys
+ * are passed in all key forms, or as hashes. The built filter must answer "maybe" for every key.
+ * Building from the keys in reverse order, with one to three threads, must produce the same filter.
+ * A canceled build must keep its keys.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

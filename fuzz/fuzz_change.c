@@ -1,10 +1,11 @@
 /*
- * fuzz_change.c - an input is a program for filter kinds that can remove, count or expire keys,
- * fill up or grow. It creates two filters from one spec, adds, removes and counts keys, and copies,
- * merges and clears the filters. Each filter is compared with the exact multiset of its keys. A
- * filter must never answer "no" for a member, nor return a count below the true count (up to 8). An
- * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP. Neither a refused
- * add nor the removal of a key that is certainly absent may change the filter.
+ * fuzz_change.c - an input is a program that tests one of the filter kinds that can remove, count
+ * or expire keys, fill up, or grow. The program creates two filters from one spec, adds, removes
+ * and counts keys, and copies, merges and clears the filters. Each filter is compared with the
+ * exact multiset of its keys. A filter must never answer "no" for a member, nor return a count
+ * below the true count or below 8, whichever is lower. An add may be refused only with BG_EFULL and
+ * only by kinds with BG_TRAIT_FILLS_UP. Neither a refused add nor the removal of a key that is
+ * certainly absent may change the filter.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -12,7 +13,8 @@
 
 enum { SLOTS = 2, KEYS = 256, BATCH_MAX = 100, STEPS_MAX = 80, BYTES_MAX = 1 << 20 };
 
-/* Keys are 0 .. 255: few enough to collide often. */
+/* Keys are the integers from 0 to 255. The range is so small that the same key is often added
+ * again. */
 struct slot {
     bg_filter *filter;
     uint32_t in[KEYS];
@@ -99,7 +101,7 @@ static bg_err remove_one(struct slot *s, uint64_t key)
     }
 }
 
-/* Returns a copy of the filter if its kind may refuse adds; otherwise NULL. */
+/* Returns a copy of the filter if its kind can refuse adds; otherwise NULL. */
 static bg_filter *copy_if_refusing(const struct slot *s)
 {
     bg_filter *copy = NULL;
@@ -149,8 +151,8 @@ static void step_remove(struct slot *s, uint64_t key)
     }
 }
 
-/* Tries to remove a key that was never added (keys above 255 never are), unless it is a false
- * positive. */
+/* Tries to remove a key above 255, because such keys are never added. Does nothing if the key is a
+ * false positive. */
 static void step_remove_stranger(struct slot *s, uint64_t key)
 {
     if (!bg_filter_may_contain_u64(s->filter, key + KEYS)) {
@@ -214,7 +216,7 @@ static void step_insert_many(struct slot *s, struct fuzz_input *in)
     bg_filter_free(before);
 }
 
-/* Removes every present key once, in one of four forms. */
+/* Removes every present key once, passing the keys in one of four forms. */
 static void step_remove_many(struct slot *s, uint8_t form)
 {
     struct many many;

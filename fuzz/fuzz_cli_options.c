@@ -1,10 +1,10 @@
 /*
- * fuzz_cli_options.c - command lines: parses arbitrary words with the options of any
- * subcommand, without running it. Also tests the number parsers.
+ * fuzz_cli_options.c - command lines: parses arbitrary words as arguments of any subcommand,
+ * without running the subcommand. Also tests the number parsers.
  *
  * Input: one byte chooses the subcommand; the rest are words, separated by newlines. If the
- * first byte of a word is 0x80 or above, it selects the subcommand's option with that
- * index; the rest of the word is appended to the option's name.
+ * first byte of a word is 0x80 or above, it selects one of the subcommand's options (0x80 selects
+ * the first); the rest of the word is appended to the option's name.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -26,7 +26,7 @@ struct line {
     size_t count;
 };
 
-/* Returns the name of an option as typed, or "" if there is no option with that index. */
+/* Writes the name of an option as typed (--NAME), or "" if no option has that index. */
 static void option_name(const struct option_use *uses, unsigned number, char *to)
 {
     *to = 0;
@@ -114,7 +114,7 @@ static void check_line(const struct command *command, const struct option_use *u
     stream_begin(&said, &stderr);
     const bool good = option_read(uses, options, line->words, line->count, &left);
     (void)stream_end(&said);
-    FUZZ_MUST(good == (said.n == 0)); /* output is printed only on error */
+    FUZZ_MUST(good == (said.n == 0)); /* messages are printed only on error */
     FUZZ_MUST(good || strstr(said.text, "--help'.\n"));
     if (good) {
         FUZZ_MUST(left.count <= line->count && left.items == line->words);

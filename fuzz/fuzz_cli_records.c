@@ -1,7 +1,6 @@
 /*
- * fuzz_cli_records.c - command-line input: parses arbitrary bytes as records of any format and
- * compares the result with a simple reference; also decompresses arbitrary bytes as gzip or
- * zstd.
+ * fuzz_cli_records.c - parses arbitrary bytes as records of any format, and compares the result
+ * with a simple reference implementation. Also decompresses arbitrary bytes as gzip or zstd.
  *
  * Input: 4 bytes choose the format, and a fifth chooses where the bytes are split; the rest is
  * the data.
@@ -31,7 +30,7 @@ static struct key_format take_format(struct fuzz_input *in)
     f.records = how % 4 == 1   ? KEY_RECORDS_PREFIXED
                 : how % 4 == 2 ? KEY_RECORDS_CSV
                                : KEY_RECORDS_SEPARATED;
-    if (f.records == KEY_RECORDS_PREFIXED) { /* same meaning as in keys_format */
+    if (f.records == KEY_RECORDS_PREFIXED) { /* same adjustments as in keys_format */
         f.field = 0;
         f.crlf = false;
     } else if (f.records == KEY_RECORDS_CSV) {
@@ -44,7 +43,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy of the data into records. An error message must be one line. */
+/* Splits a copy of the data into records. An error message must end with a newline. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input" };
@@ -69,7 +68,7 @@ static void split(const struct key_format *f, const char *bytes, size_t n)
     chunk_free(&chunk);
 }
 
-/* Decompresses bytes in chunks of any size; the output stays within its buffer. */
+/* Decompresses bytes in chunks of up to `piece` bytes. The output must stay within its buffer. */
 static void unpack(enum unpack_format format, const char *bytes, size_t n, size_t piece)
 {
     char room[512];

@@ -1,6 +1,6 @@
 /*
- * fuzz_cluster_reply.c - replies from cluster nodes to the client: arbitrary bytes as a
- * reply, as the slot map, and as a redirection.
+ * fuzz_cluster_reply.c - parses arbitrary bytes as a reply from a cluster node, as the slot map,
+ * and as a redirection.
  *
  * Input: 4 bytes choose how the stream is split; the rest is the stream.
  */
@@ -8,8 +8,8 @@
 #include "fuzz_input.h"
 #include "slot_map.h"
 
-/* However the stream is split, a reply ends at the same position, or is reported as incomplete
- * or invalid. */
+/* Scans a reply that arrives in chunks. The caller checks that the result is the same as for the
+ * whole reply. */
 static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
                                   size_t *length)
 {
@@ -28,8 +28,8 @@ static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
     return state;
 }
 
-/* Walks through a complete reply, which must contain as many items as it announces, none of
- * them beyond its end. */
+/* Walks through a complete reply. The reply must contain as many items as it announces, and no item
+ * may extend beyond the end of the reply. */
 static void walk(bg_bytes reply)
 {
     uint64_t left = 1;

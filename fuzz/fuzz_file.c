@@ -1,7 +1,7 @@
 /*
- * fuzz_file.c - an input is a file, or a list of changes to valid files. Changed files get
- * valid checksums again, so that the decoder processes content that no encoder would write:
- * invalid recipes (kind and geometry), numbers and filter words. Refusing a file must not leak
+ * fuzz_file.c - an input is a file, or a list of changes to valid files. The checksums of changed
+ * files are corrected, so that the decoder processes content that no encoder would write, such as
+ * an invalid kind or geometry, or invalid numbers and filter words. Refusing a file must not leak
  * memory. An accepted file is a valid filter: it can be queried, changed, saved and read again, and
  * merged with another filter.
  */
@@ -96,7 +96,8 @@ static void file_put(unsigned char *p, unsigned n, uint64_t value)
     }
 }
 
-/* Corrects all checksums of a file if its header can be read; canaries are not checked. */
+/* Corrects the checksum of the header and, if the layout in the header matches the file size, all
+ * other checksums. Clears the canary fields, so that canaries are not checked. */
 static void file_seal(unsigned char *bytes, size_t n)
 {
     file_put(bytes + 168, 4, 0);
@@ -179,7 +180,8 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
 }
 
-/* Checks that writing in chunks produces the same bytes as writing at once. */
+/* The bytes of a file that was written all at once. file_compare checks that writing in chunks
+ * produces the same bytes. */
 struct file_whole {
     const unsigned char *bytes;
     size_t n, at;
@@ -194,7 +196,7 @@ static bg_err file_compare(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Checks that a filter is the same after it is written, in one chunk or several, and read back. */
+/* Writes a filter, all at once and in chunks, reads it back, and checks that it is unchanged. */
 static void file_return(const bg_filter *filter)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;

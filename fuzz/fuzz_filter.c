@@ -2,9 +2,10 @@
  * fuzz_filter.c - an input is a program that creates filters from any spec, adds and queries
  * keys, merges, folds, copies and clears filters, and switches instruction sets. Each filter is
  * compared with the exact set of its keys. A filter must never answer "no" for a member. An add
- * must report a key as new exactly if the preceding lookup did not find it. The kinds tested here
- * must accept every add. A batch must give the same results as single calls. A merge must produce
- * the union, folds and copies must keep all members, and a refused merge must change nothing.
+ * must report a key as new if and only if the preceding lookup did not find it. The kinds tested
+ * here must accept every add. A batch must give the same results as single calls. A merge must
+ * produce the union, folds and copies must keep all members, and a refused merge must change
+ * nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -96,7 +97,7 @@ static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
     hash->secret = fuzz_byte(in) & 7 ? secret : NULL;
 }
 
-/* Reads a spec with plausible sizes, or with arbitrary bits. */
+/* Reads a spec with plausible sizes, or with arbitrary values. */
 static bg_spec take_spec(struct fuzz_input *in)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -242,7 +243,8 @@ static void do_ask(struct fuzz_input *in, struct slot *s)
     FUZZ_MUST(ask_all_ways(s->filter, key) || !slot_has(s, key));
 }
 
-/* Reads a batch of keys, in three forms. */
+/* Generates a batch of keys in three forms: integers, fixed-size records, and (pointer, length)
+ * pairs. */
 static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records,
                          bg_bytes *pairs)
 {
@@ -259,7 +261,7 @@ static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records
     return n;
 }
 
-/* Checks that the count matches the bitmap, and that bits beyond n are zero. */
+/* Checks that the bitmap has `count` set bits, and that all bits beyond n are zero. */
 static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
 {
     size_t ones = 0;
@@ -394,7 +396,8 @@ static void check_info(const bg_filter_info *info)
     FUZZ_MUST(info->units % (UINT64_C(1) << info->foldable) == 0);
 }
 
-/* Checks the occupancy of each cell; with one cell, the occupancy is the fill. */
+/* Checks that the occupancy of each cell is from 0 to 1, and that the occupancy of a single cell
+ * matches the number of set bits. */
 static void check_occupancy(const bg_filter *filter, const bg_filter_info *info,
                             size_t cells)
 {
@@ -485,7 +488,7 @@ static void do_cpu(struct fuzz_input *in)
     FUZZ_MUST(bg_cpu_current() == (err ? before : cpu));
 }
 
-/* Runs one step. A step on an empty slot first creates a filter. */
+/* Runs one step. If the slot is empty, the step only creates a filter. */
 static void step(struct fuzz_input *in)
 {
     uint8_t what = fuzz_byte(in) % 16, which = fuzz_byte(in);

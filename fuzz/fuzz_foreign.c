@@ -1,10 +1,11 @@
 /*
- * fuzz_foreign.c - an input is a foreign filter: the first byte is the format's number, the
- * second chooses the options, and the rest is the file. It must be possible to query an accepted
- * filter, add keys to it, remove keys if the format supports removal, write it, and read it back.
- * An added key must always be found afterwards.
+ * fuzz_foreign.c - an input is a foreign filter: the first byte selects the format, the second
+ * selects the options, and the rest is the file. It must be possible to query an accepted filter,
+ * add keys to it, remove keys if the format supports removal, write it, and read it back. An added
+ * key must always be found afterwards.
  *
- * If the first byte is 192 or above, a filter is created instead, from integers of any size.
+ * If the first byte is 192 or above, a filter is created instead, from an item count, a rate and a
+ * seed in the input.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -57,8 +58,8 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     free(bytes);
 }
 
-/* If the format supports removal, a copy of the key can be removed; otherwise, removing returns
- * an error. */
+/* If the format supports removal, one occurrence of a present key can be removed; otherwise,
+ * removal returns BG_ENOTSUP. */
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -70,8 +71,8 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
         return;
     }
     FUZZ_MUST(err == (before ? BG_OK : BG_ENOTFOUND));
-    /* Other fingerprints may have moved to slots where they match this key, so the count may not
-     * drop. Adding the key again may fail because its slot is in use. */
+    /* Other fingerprints may have moved to slots where they match this key, so the count might not
+     * decrease. Adding the key again might fail because its slot is now in use. */
     const uint64_t after = bg_foreign_count(foreign, key, len);
     FUZZ_MUST(err ? after == before : after + 1 >= before);
     const bg_err again = err ? BG_OK : bg_foreign_add(foreign, key, len, NULL);
@@ -100,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     const uint8_t first = fuzz_byte(&in), second = fuzz_byte(&in);
-    /* Formats are chosen by number, not by their position in the list, so that existing inputs
+    /* Formats are selected by ID, not by their position in a list, so that existing corpus files
      * keep their meaning. */
     const bg_foreign_format format = (bg_foreign_format)(first % 32);
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
@@ -125,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const double rate = fuzz_double(&in);
         how.seed = fuzz_any(&in);
         err = bg_foreign_create(format, items, rate, &how, &foreign, NULL);
-        /* The chosen options are now in the file and need not be specified again. */
+        /* When a filter is read, only the squid format needs the seed again. */
         how.seed = format == BG_FOREIGN_SQUID ? how.seed : 0;
     } else {
         err = bg_foreign_decode(format, in.data, in.left, &how, &foreign, NULL);

@@ -1,8 +1,8 @@
 /*
- * fuzz_header.c - uses the input as a raw file, or overwrites fields in the header and numbers of a
- * small valid file and corrects the checksums. This is a fast way to run the decoder on many
- * inputs. (fuzz_file runs fewer inputs and tests them more deeply.) The decoder must not trust a
- * value that contradicts the actual bytes.
+ * fuzz_header.c - uses the input as a raw file, or overwrites fields in the header and in the
+ * numbers section of a small valid file, and then corrects the checksums. This is a fast way to run
+ * the decoder on many inputs. (fuzz_file runs fewer inputs and tests them more deeply.) The decoder
+ * must not trust a value that contradicts the actual bytes.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -44,7 +44,8 @@ static void header_put32(unsigned char *p, uint32_t value)
     }
 }
 
-/* Corrects the checksums of the header and the numbers; canaries are not checked. */
+/* Corrects the checksums of the header and the numbers, and clears the canary fields, so that
+ * canaries are not checked. */
 static void header_seal(unsigned char *bytes, size_t n)
 {
     struct container_header h = { .numbers = bgi_load_le64(bytes + 112),
@@ -62,7 +63,8 @@ static void header_seal(unsigned char *bytes, size_t n)
     header_put32(bytes + CONTAINER_CRC_AT, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Overwrites fields, each given as an offset and four bytes. */
+/* Overwrites fields. For each field, the input contains a byte that determines the offset, and a
+ * four-byte value. */
 static void header_change(struct fuzz_input *in, unsigned char *bytes)
 {
     while (in->left >= 5) {

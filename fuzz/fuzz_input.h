@@ -52,7 +52,7 @@ static inline double fuzz_double(struct fuzz_input *in)
     return x;
 }
 
-/* Returns an integer of any size: the first byte gives its number of bits. */
+/* Returns an integer of any size: the first byte determines the number of bits. */
 static inline uint64_t fuzz_any(struct fuzz_input *in)
 {
     uint8_t bits = fuzz_byte(in) % 65;

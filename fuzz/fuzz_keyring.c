@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Returns a table of exactly the requested size, so that an overrun is detected. */
+/* Parses the text into a table of exactly the size that keyring_table_bytes returns, so that an
+ * overrun is detected. */
 static struct keyring_table *read_table(const char *text, size_t n, bg_errinfo *why,
                                         bg_err *err)
 {
@@ -59,7 +60,7 @@ static void check_refusal(const bg_errinfo *why, bg_err err, size_t n)
     FUZZ_MUST(says_one_of(why->found, found, sizeof found / sizeof *found));
 }
 
-/* Writes the same secrets without any other text. */
+/* Writes the secrets in canonical form, without any other text. */
 static size_t write_plainly(const struct keyring_table *table, char *text)
 {
     size_t n = 0;

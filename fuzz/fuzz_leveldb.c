@@ -1,8 +1,8 @@
 /*
- * fuzz_leveldb.c - filters in LevelDB tables. The input is either bytes that replace a filter,
- * with the check value unchanged or corrected, or a list of keys. The bytes can be queried for
- * any key. A filter built from the keys must answer "maybe" for all of them, even after one of
- * its bytes has been changed.
+ * fuzz_leveldb.c - filters in LevelDB tables. The input is either arbitrary bytes, which are
+ * queried as a filter, or a list of keys. Queries must not read beyond the end of the bytes. A
+ * filter built from the keys must answer "maybe" for all of them, even after one of its bytes has
+ * been changed.
  */
 #include "bloomgate_leveldb.h"
 #include "fuzz.h"
@@ -29,8 +29,8 @@ static bg_leveldb_codec *take_codec(struct fuzz_input *in)
     return codec;
 }
 
-/* Queries arbitrary bytes in a buffer of exactly their size. At most one check value is valid
- * for a layout. */
+/* Queries arbitrary bytes in a buffer of exactly their size. If the input requests it, tries all
+ * 256 check values. */
 static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {
     size_t bytes = in->left;

@@ -1,8 +1,9 @@
 /*
- * fuzz_live.c - an input is a program for two scalable filters or two windows with the same
- * spec: its steps add and query keys, and merge, copy, move, clear, compact and rotate the filters.
- * Each filter is compared with a model, which records the period in which each key was last added.
- * A filter must never answer "no" for a key that is present; a refused operation changes nothing.
+ * fuzz_live.c - an input is a program that operates on two scalable filters or two window filters
+ * with the same spec. Its steps add and query keys, and merge, copy, move, clear, compact and
+ * rotate the filters. Each filter is compared with a model, which records the period in which each
+ * key was last added. A filter must never answer "no" for a key that was added and has not expired.
+ * A refused operation must change nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -147,7 +148,8 @@ static void live_add_many(struct fuzz_input *in, struct live *f)
     for (size_t i = 0; i < n; i++) {
         keys[i] = first + i;
     }
-    /* If a period ends within the batch, the keys before that point belong to an earlier period. */
+    /* If a period ends during the batch, some keys belong to an earlier period, so the model
+     * records only the last key. */
     uint64_t period = bg_filter_window_period(f->filter);
     (void)added_many(f->filter, bg_keys_u64(keys, n), NULL);
     if (bg_filter_window_period(f->filter) == period) {
@@ -178,7 +180,8 @@ static void live_step(struct fuzz_input *in, struct live *f)
     }
 }
 
-/* The filter is always at least as large as requested. */
+/* Checks that the capacity is at least the requested number of items, and that the number of layers
+ * is from 1 to 64. */
 static void live_check_figures(const bg_spec *spec, const bg_filter *filter)
 {
     FUZZ_MUST(bg_filter_capacity(filter) >= spec->items);

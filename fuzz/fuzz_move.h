@@ -1,4 +1,4 @@
-/* fuzz_move.h - memory whose blocks can be moved, each to its own new location. */
+/* fuzz_move.h - an allocator, and a mover that moves each memory block to a new address. */
 #ifndef FUZZ_MOVE_H
 #define FUZZ_MOVE_H
 

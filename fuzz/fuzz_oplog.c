@@ -1,7 +1,7 @@
 /*
- * fuzz_oplog.c - an input is an operation log. The log is used unchanged or is corrected so that it
- * passes the reader's checks: the header, the checksums and, if the input requests it, the sequence
- * numbers.
+ * fuzz_oplog.c - an input is an operation log. The log is used unchanged, or its header, checksums
+ * and (if the input requests it) sequence numbers are corrected so that it passes the reader's
+ * checks.
  *
  * The reported frames must be complete, in order and the same for every reader. Opening the log
  * truncates it after the last of these frames, and a record appended there must be found.
@@ -78,7 +78,7 @@ static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
         ops[i] = !(how & 2) && ops[i] == BG_OPLOG_ROTATE ? BG_OPLOG_MARK : ops[i];
     }
     (void)oplog_write_frame(frame, how & 4 ? fuzz_any(in) : *next, ops, hashes, n);
-    if (how & 8) { /* an arbitrary head with a matching checksum */
+    if (how & 8) { /* an arbitrary frame header with a matching checksum */
         fuzz_take(in, frame, OPLOG_FRAME_HEAD);
         size_t covered = bytes - OPLOG_FRAME_CRC;
         uint32_t crc = bgi_le32(bgi_crc32c(0, frame, covered));
@@ -110,7 +110,8 @@ static size_t mend(struct fuzz_input *in, const bg_filter *filter)
     return at + rest;
 }
 
-/* Opens the log, and appends one record. */
+/* Opens the log, appends one record, and checks that a replay reports that record after the earlier
+ * ones. */
 static void append_one(const char *path, const bg_filter *filter, struct told *before)
 {
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 /*
- * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose last fields have
- * been corrected so that the filter can be opened. Queries on an opened filter never read outside
- * its memory, and batches agree with single lookups. A filter packed from the input's keys answers
+ * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose trailer has been
+ * corrected so that the filter can be opened. Queries on an opened filter never read outside its
+ * memory, and batches agree with single lookups. A filter packed from the input's keys answers
  * "maybe" for all of them.
  */
 #include "bloomgate/all.h"
@@ -25,7 +25,7 @@ static void ask(const bg_packed *packed, uint64_t seed)
     }
 }
 
-/* Opens the bytes in a buffer of exactly their size. */
+/* Opens the bytes in a buffer of exactly their size, so that an overrun is detected. */
 static void open_bytes(struct fuzz_input *in, bool made_good)
 {
     size_t n = made_good ? in->left / 8 * 8 : in->left;
@@ -63,7 +63,7 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
     FUZZ_MUST(bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) == BG_OK);
-    /* Building from bad hashes may fail. */
+    /* Building from arbitrary hashes can fail. */
     (void)!bg_builder_finish(builder, &filter, NULL);
     bg_builder_free(builder);
     return filter;

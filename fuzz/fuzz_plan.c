@@ -1,7 +1,7 @@
 /*
  * fuzz_plan.c - computes plans from arbitrary numbers. No request may cause a crash, a hang or an
  * overflow. If a request is refused, the error must state a reason. A plan respects the limits, its
- * values are in range, and the spec created from it results in the same geometry.
+ * values are in range, and the spec derived from the plan results in the same geometry.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -10,8 +10,8 @@
 #include <math.h>
 
 /* For true rates below 1e-10, the model uses a different method, which overestimates the rate. For
- * the smallest filters, the result can be as high as this value. In that range, rates need not be
- * monotonic. */
+ * the smallest filters, the result can be as high as small_rate. Below small_rate, rates need not
+ * be monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)
@@ -84,8 +84,8 @@ static void check_plan(const bg_plan_request *ask, const bg_plan *p)
     FUZZ_MUST(p->reason[0] && memchr(p->reason, 0, sizeof p->reason));
 }
 
-/* The spec from a plan must result in the same geometry. If the spec is small, the filter created
- * from it must have that geometry. */
+/* Checks that the spec derived from a plan results in the same plan. If the planned filter is
+ * small, also creates it, and checks its kind and size. */
 static void check_round_trip(const bg_plan_request *ask, const bg_plan *p)
 {
     bg_plan_request again = BG_PLAN_REQUEST_INIT;

@@ -1,9 +1,9 @@
 /*
  * fuzz_quotient.c - an input is a program that runs on two quotient filters. Its steps are inserts,
  * removals, floods (many inserts), merges, resizes and copies. Each filter is compared with the
- * exact multiset of the hash prefixes that it keeps. There are few enough prefixes for an array. A
- * filter must give exact answers and counts, list its content in order, and stay unchanged if it
- * refuses an operation.
+ * exact multiset of the hash prefixes that it keeps. There are so few possible prefixes that an
+ * array can hold the count of each. A filter must give exact answers and counts, list its content
+ * in order, and stay unchanged if it refuses an operation.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -1,18 +1,19 @@
 /*
- * fuzz_server_commands.c - runs sequences of commands on a host with real objects.
+ * fuzz_server_commands.c - runs sequences of commands on real filter objects in a fake host
+ * (fake_host.h).
  *
- * An input is a program: each step picks a command template, or any command with any words from
- * a dictionary, including chunks of earlier dumps, complete or with one byte changed. In all
- * cases, the following must hold:
+ * An input is a program. Each step runs a command built from a template, or any command with
+ * arguments from a dictionary. Arguments can also be chunks of earlier dumps, complete or damaged.
+ * In all cases, the following must hold:
  *   - a command sends exactly one reply, a pipeline sends one reply for each item, and errors
  *     have codes;
  *   - objects keep their state when they are moved between commands (object_relocate);
- *   - no lookup answers "no" for an item that was added and not deleted or dropped with its
- *     filter, not even in an object restored from the journal (fake_host.h).
+ *   - no lookup answers "no" for an item that was added, unless the item was deleted or its filter
+ *     was cleared, replaced or dropped; this also holds for objects restored from the journal.
  */
 #define _GNU_SOURCE /* locks, strsep */
 
-#define CHECK_H /* fake_host.h uses CHECK; a fuzzer uses FUZZ_MUST */
+#define CHECK_H /* skips check.h, because CHECK must call FUZZ_MUST here */
 #include "fuzz.h"
 #define CHECK(condition) FUZZ_MUST(condition)
 #define CHECK_EQ(a, b)   FUZZ_MUST((uint64_t)(a) == (uint64_t)(b))
@@ -169,7 +170,7 @@ struct world {
     struct fuzz_input in;
     /* The minimum count of each item; 0 if the item need not be present. */
     uint32_t counts[NAMES][ITEMS];
-    uint8_t *piece; /* the last chunk of a dump */
+    uint8_t *piece; /* the most recent chunk of a dump */
     size_t piece_bytes;
     uint64_t number; /* the number returned with the chunk */
 };
@@ -207,8 +208,8 @@ static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
     to->argv[to->argc++] = bytes;
 }
 
-/* Returns a chunk of a RedisBloom dump that contains one item: the header, or the bits of its only
- * link. */
+/* Returns a chunk from the dump of a RedisBloom filter with one item: the header, or the
+ * bits of the filter's only link. */
 static bg_bytes redis_piece(bool bits)
 {
     static uint8_t dump[4096];
@@ -312,7 +313,8 @@ static void model_add(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Records the removal of an item. If the item was a false positive, another item may be lost. */
+/* Records the removal of an item. If the item was a false positive, another item may have been
+ * removed, so nothing in this filter need be present anymore. */
 static void model_delete(struct world *w, int name, bg_bytes item)
 {
     const int i = item_number(item);
@@ -323,7 +325,8 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Adds to the model the items that the reply reports as present. The items start at argv[first]. */
+/* Adds to the model the items that the reply reports as present or, if `only_new` is true, as newly
+ * added. The items start at argv[first]. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {
@@ -355,7 +358,7 @@ static size_t items_word(const struct arguments *a)
     return i + 1;
 }
 
-/* Applies the effect of a command that succeeded. */
+/* Applies the effect of a successful command to the model. */
 static void model_follow(struct world *w, const struct arguments *a)
 {
     const struct fake_item *reply = w->host.items;
@@ -391,7 +394,7 @@ static void model_check(struct world *w)
         const struct object *object =
             fake_find(&w->host.host, (bg_bytes){ names[name], 1 });
         if (!object || object->shape.kind == BG_KIND_WINDOW) {
-            model_forget(w, name); /* dropped, or a window, which forgets keys */
+            model_forget(w, name); /* dropped, or a window, whose keys expire */
             continue;
         }
         for (int i = 0; i < ITEMS; i++) {
@@ -443,7 +446,7 @@ static void step_pipeline(struct world *w)
     }
 }
 
-/* FUZZ_SHOW=1 in the environment prints the steps of an input. */
+/* Prints the command and its reply if FUZZ_SHOW is set in the environment. */
 static void show(const struct world *w, const struct arguments *a)
 {
     if (!getenv("FUZZ_SHOW")) {

@@ -1,8 +1,8 @@
 /*
- * fuzz_server_http.c - the service's HTTP input: arbitrary bytes as an HTTP stream, and the
- * parsing of its fields and targets.
+ * fuzz_server_http.c - parses arbitrary bytes as an HTTP stream, and the header fields and targets
+ * in that stream.
  *
- * Input: one byte chooses the maximum body size and the checks, and 4 bytes choose how the
+ * Input: one byte chooses the maximum body size and the checks to run, and 4 bytes choose how the
  * stream is split; the rest is the stream.
  */
 #include "fuzz.h"
@@ -31,7 +31,8 @@ static bool within(bg_bytes part, const char *room, size_t n)
     return data >= room && data <= room + n && part.len <= (size_t)(room + n - data);
 }
 
-/* Checks that the segments of a path are the same after re-encoding them byte by byte. */
+/* Percent-encodes every byte of a path's segments, and checks that parsing the result returns the
+ * same segments. */
 static void check_path(void)
 {
     static char room[HTTP_LINE_BYTES], again_room[HTTP_LINE_BYTES];

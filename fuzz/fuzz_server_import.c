@@ -1,13 +1,14 @@
 /*
  * fuzz_server_import.c - an input is a value saved by RedisBloom or valkey-bloom. The first byte is
  * the format, the second is the version, and the rest are fields in the order in which they are
- * read: integers of any size, doubles of any value, and strings of any length. If the value creates
- * an object, the object must support queries and adds. Reassembling it from its own fields must
- * produce a second object that also contains the added keys.
+ * read: integers of any size, doubles of any value, and strings of any length. If the value is
+ * accepted, the resulting object must support queries and adds. Exporting the object and importing
+ * it again must produce an equal object, even after keys were added.
  *
  * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the rest consists of
- * chunks of a cuckoo filter's dump, each preceded by its length in two bytes. 0, 1 and 4 are saved
- * values: Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
+ * chunks of a cuckoo filter's dump, each preceded by its length in two bytes. If it is 0, 1 or 4,
+ * the rest is a saved value: a Bloom filter from RedisBloom, a Bloom filter from valkey-bloom, or a
+ * cuckoo filter.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -64,7 +65,7 @@ static void fields_drop(struct import_source *source, void *bytes)
     free(bytes);
 }
 
-/* An object's fields, kept so that they can be loaded again. */
+/* A field of an exported object, kept so that the object can be imported again. */
 struct kept_field {
     char type;
     uint64_t number;
@@ -152,7 +153,7 @@ static bool kept_failed(struct import_source *source)
 
 static const struct command_settings limits = { .max_filter_bytes = MEMORY_MAX };
 
-/* Reassembles the object from its own fields, which must produce the same object. */
+/* Exports the object and imports it again, which must produce an equal object. */
 static void check_again(const struct object *object)
 {
     const bg_foreign_format format = (bg_foreign_format)object->shape.foreign;

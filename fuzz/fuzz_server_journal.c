@@ -1,11 +1,11 @@
 /*
- * fuzz_server_journal.c - an input is either raw bytes (the records of a frame, or a compressed
- * part of a pack) or a program that creates segments and frames, with valid checksums and with
- * valid or invalid content, and then damages them.
+ * fuzz_server_journal.c - an input is either raw bytes or a program. Raw bytes are the records of a
+ * frame, or a compressed part of a pack. A program creates segments and frames, with valid
+ * checksums and with valid or invalid content, and then damages them.
  *
  * Re-encoding an accepted record produces the same bytes. Frames in segments are reported in order
- * and unchanged, and every gap is reported. A reader that skips damage starts with the same frames
- * as a reader that stops at it.
+ * and unchanged, and every gap is reported. A reader that skips damage first reports the same
+ * frames as a reader that stops at the damage.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -223,8 +223,8 @@ static bg_err walk(bool beyond, struct told *told, struct journal_report *report
         return err;
     }
     FUZZ_MUST(report->records == told->records);
-    /* `missing` counts a large gap as one frame. The report adds the number of frames stated in a header, or 1
-     * if the number is unknown. */
+    /* `missing` counts a large gap as one frame. The report counts it as the number of frames stated in a
+     * header, or as 1 if that number is unknown. */
     FUZZ_MUST(report->lost == told->missing
               || (told->large && report->lost > told->missing));
     FUZZ_MUST(beyond || (report->damages == 0 && told->gaps == 0));

@@ -1,11 +1,11 @@
 /*
  * fuzz_server_key_form.c - compares the rules for key formats with SQLite's own behavior. A value
  * is stored in a column with some declared type. If a lookup key finds the value, the filter may
- * decide lookups of that key only if the column prints the value in the same form.
+ * decide lookups of that key only if the key is spelled as SQLite prints the value.
  *
- * Input: one byte for the declared type, one for the value's storage class and the alphabet of the
- * value and the key, and one for the length of the value, followed by the value and the key. With
- * the small alphabet, the value and the key are often numbers.
+ * Input: one byte for the declared type, one for the value's storage class and for the alphabet,
+ * and one for the length of the value, followed by the value and the key. If the small alphabet is
+ * selected, the value and the key are often numbers.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -79,7 +79,7 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
 {
     const enum key_form form = key_form_of_sqlite(types[type], "BINARY", true);
     int64_t number;
-    /* Same rule as in source_sqlite.c. */
+    /* As in source_sqlite.c, an integer key is also looked up as an integer. */
     const int ways = source_integer(key, &number) ? 3 : 2;
     FUZZ_MUST(bind(tables[type].insert, how, value) == SQLITE_OK);
     run(tables[type].insert);

@@ -1,7 +1,7 @@
 /*
- * fuzz_server_pgoutput.c - input from PostgreSQL: arbitrary bytes as messages in its
- * replication stream, as markers in that stream, and as a saved mark (a position at which to
- * resume; see postgres_marker.h).
+ * fuzz_server_pgoutput.c - parses arbitrary bytes as messages in PostgreSQL's replication stream,
+ * as markers in that stream, and as a saved mark (a position at which to resume; see
+ * postgres_marker.h).
  *
  * Input: one byte chooses how the rest is interpreted.
  */

@@ -1,8 +1,8 @@
 /*
- * fuzz_server_resp.c - the service's RESP input: arbitrary bytes as a RESP stream.
+ * fuzz_server_resp.c - parses arbitrary bytes as a RESP stream.
  *
- * Input: one byte chooses the limits and checks, and 4 bytes choose how the stream is split;
- * the rest is the stream.
+ * Input: one byte chooses the limits and the checks to run, and 4 bytes choose how the stream is
+ * split; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"

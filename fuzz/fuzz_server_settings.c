@@ -1,10 +1,10 @@
 /*
- * fuzz_server_settings.c - the configuration file: arbitrary text, including users and gates,
- * and names for which the users' permissions are checked.
+ * fuzz_server_settings.c - parses arbitrary text as a configuration file, including users and
+ * gates, and checks the users' permissions for a filter name.
  *
- * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands
- * for the name of the option with that index, so that the fuzzer need not find the names
- * letter by letter. The last line is also used as a filter name and as a value for CONFIG
+ * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands for the
+ * name of an option (0x80 is the first option in the table), so that the fuzzer need not find the
+ * names letter by letter. The last line is also used as a filter name and as a value for CONFIG
  * SET.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /*
  * fuzz_slot.c - an input is a program that operates on a slot and on the gate that uses it. The
- * backing store is a set of small integers. Whatever happens to the slot, a lookup of a key in the
- * backing store answers "maybe". A refused operation changes nothing.
+ * backing store is a set of small integers. Whatever happens to the slot, a lookup of any key that
+ * is in the backing store must answer "maybe". A refused operation must change nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -45,7 +45,7 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; full_set && key < KEYS; key++) {
         if (world->in_truth[key]) {
-            (void)added_u64(filter, key); /* a full filter answers "maybe" */
+            (void)added_u64(filter, key); /* once full, always answers "maybe" */
         }
     }
     return filter;
@@ -136,7 +136,7 @@ static void rebuild(struct world *world)
     (void)!bg_slot_rebuild(world->slot, &source, &how, &report, NULL);
 }
 
-/* Starts a rebuild that lasts for several steps. */
+/* Starts a rebuild that can last for several steps. */
 static void push_begin(struct world *world)
 {
     const uint8_t what = fuzz_byte(world->in);
@@ -153,7 +153,7 @@ static void push_begin(struct world *world)
     world->rebuild = begun ? begun : world->rebuild;
 }
 
-/* Pushes the current content of the store, and ends the rebuild. */
+/* Aborts the rebuild, or adds all keys in the store to it and commits it. */
 static void push_end(struct world *world)
 {
     bg_rebuild_report report = { .struct_size = sizeof report };
@@ -238,7 +238,7 @@ static void clear(struct world *world)
     }
 }
 
-/* Merges a filter that contains a key that is not in the store. */
+/* Merges a filter into the slot. The filter contains the keys in the store and one other key. */
 static void merge(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);

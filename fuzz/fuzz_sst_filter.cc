@@ -2,8 +2,8 @@
  * fuzz_sst_filter.cc - an input is a filter block as RocksDB passes it: arbitrary bytes at any
  * address, bytes with corrected magic bytes at the end, or a damaged filter. Queries never read
  * outside the block, and batches agree with single queries. Alternatively, the input is a list of
- * keys and a geometry. A filter built from the keys answers "maybe" for all of them, and a
- * truncated filter answers "maybe" for every key.
+ * keys and a geometry. A filter built from the keys answers "maybe" for all of them, and a block
+ * that cannot be opened answers "maybe" for every key.
  */
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +44,8 @@ void Ask(const SstAsked &asked, bool opened, uint64_t seed)
     }
 }
 
-/* Opens the bytes at `offset` in memory that ends right after them. */
+/* Opens a copy of the bytes that starts at `offset` in a buffer and ends with the buffer, so that
+ * an overrun is detected. */
 void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
 {
     const std::unique_ptr<char[]> own(new char[n + offset]);
@@ -56,7 +57,8 @@ void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
     Ask(asked, opened, n);
 }
 
-/* Writes the magic bytes of both layouts, so that the block passes the checks for them. */
+/* Writes the magic bytes of the block and of the packed filter inside it, so that both pass the
+ * checks for them. */
 void MakeGood(unsigned char *bytes, size_t n)
 {
     static const unsigned char outer[] = { 1, 'b', 'g', 'R' },
@@ -109,7 +111,7 @@ void LayOutKeys(struct fuzz_input *in)
     }
     Ask(asked, n != 0, n);
     if (n != 0) {
-        /* A damaged filter may give any answer, but must not have side effects. */
+        /* A damaged filter can give any answer, but queries must not read outside the block. */
         std::unique_ptr<unsigned char[]> damaged(new unsigned char[n]);
         memcpy(damaged.get(), block.get(), n);
         for (unsigned i = 0; i < 3; i++) {

@@ -1,12 +1,12 @@
 /*
- * fuzz_tables.c - untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB filters.
- * No input may cause a crash, a hang, or allocations of more than a small multiple of its size.
- * If input is refused, the error must state a reason. An accepted filter answers queries, and
+ * fuzz_tables.c - decodes untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB
+ * filters. No input may cause a crash, a hang, or allocations of more than a small multiple of its
+ * size. If input is refused, the error must state a reason. An accepted filter answers queries, and
  * accepts keys if its format allows it. A filter that is written and read back has the same answers
  * and the same bytes.
  *
- * The first byte chooses the format and the operation. Table blocks have checksums that no
- * mutation would match, so the checksums are corrected first if the input requests it.
+ * The first byte chooses the format and the operation. A mutated table block almost never has a
+ * valid checksum, so the checksums are corrected first if the input requests it.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -77,8 +77,8 @@ static void correct_named(void *context, const char *name, struct table_handle h
     }
 }
 
-/* Corrects the checksums of the blocks that the metaindex and the footer refer to, filter blocks
- * first, because blocks can overlap. */
+/* Corrects the checksums of the blocks that the metaindex and the footer refer to. The metaindex is
+ * corrected again after the filter blocks, because blocks can overlap. */
 static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 {
     const size_t footer = rocks ? 53 : 48;
@@ -153,9 +153,9 @@ static void *written(const bg_foreign *f, size_t *n)
     return bytes;
 }
 
-/* A filter that is written and read back has the same answers and the same bytes. A set of
- * hashes that is being built may answer "no" where its encoded form answers "maybe", but never
- * vice versa. */
+/* A filter that is written and read back has the same answers and the same bytes. The exception is
+ * a new BIP158 filter: it can answer "no" where the filter that is read back answers "maybe", but
+ * never vice versa. */
 static void check_written(const bg_foreign *f, const bg_foreign_options *how,
                           bg_foreign_format format)
 {
