@@ -45,7 +45,8 @@ void bgb_region_free(struct bgb_region *region)
     memset(region, 0, sizeof *region);
 }
 
-/* Returns whether a line of smaps starts a mapping ("from-to ..."), and its range. */
+/* Returns true if a line of /proc/self/smaps starts a mapping ("from-to ..."), and stores the
+ * mapping's range. */
 static bool region_mapping(const char *line, unsigned long long *from,
                            unsigned long long *to)
 {
@@ -59,8 +60,8 @@ static bool region_mapping(const char *line, unsigned long long *from,
     return end != second && *end == ' ';
 }
 
-/* Sums the AnonHugePages of the mappings that overlap the region. The kernel may merge adjacent
- * mappings with the same settings, hence the cap at 1. */
+/* Sums the AnonHugePages of the mappings that overlap the region. The kernel may merge the region
+ * with adjacent mappings that have the same settings, so the result is capped at 1. */
 double bgb_region_large_share(const struct bgb_region *region)
 {
     static const char field[] = "AnonHugePages:";

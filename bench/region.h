@@ -1,9 +1,9 @@
 /*
- * region.h - memory for measurements: already touched, on 2 MiB pages or on 4 KiB pages.
+ * region.h - memory for measurements, on 2 MiB or 4 KiB pages that have already been touched.
  *
- * Large regions request large pages in the same way as the library (madvise at a 2 MiB
- * boundary, for 2 MiB or more). Small-page regions opt out of large pages, regardless of
- * the kernel setting.
+ * Regions of 2 MiB or more request large pages in the same way as the library: with madvise, at a
+ * 2 MiB boundary. Regions created with `small_pages` opt out of large pages, regardless of the kernel
+ * setting.
  */
 #ifndef BGB_REGION_H
 #define BGB_REGION_H

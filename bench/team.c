@@ -26,8 +26,8 @@ struct team_member {
 
 struct bgb_team {
     unsigned size;
-    pthread_barrier_t asleep; /* the members and the caller of bgb_team_run */
-    _Atomic unsigned awake;   /* members that are ready to start */
+    pthread_barrier_t asleep; /* where members and bgb_team_run wait */
+    _Atomic unsigned awake;   /* number of members ready to start */
     void (*work)(void *arg, unsigned i);
     void *arg;
     struct team_member *members;

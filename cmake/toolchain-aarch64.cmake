@@ -1,4 +1,5 @@
-# Cross compilation for 64-bit ARM, for the NEON code. Programs are static and run under qemu-user.
+# Cross-compiles for 64-bit ARM, to test the NEON code. Programs are linked statically and run under
+# qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

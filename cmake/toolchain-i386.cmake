@@ -1,6 +1,6 @@
-# Cross compilation for 32-bit x86, which has a 32-bit size_t and uses no vector code. Programs
-# are static. If the kernel supports 32-bit programs, they run natively; otherwise, they run under
-# qemu-user.
+# Cross-compiles for 32-bit x86, where size_t has 32 bits and no vector code is used. Programs are
+# linked statically. If the kernel supports 32-bit programs, they run natively; otherwise, they run
+# under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR i386)
 set(CMAKE_C_COMPILER i686-linux-gnu-gcc)

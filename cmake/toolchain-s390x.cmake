@@ -1,4 +1,5 @@
-# Cross compilation for IBM Z, which is big-endian. Programs are static and run under qemu-user.
+# Cross-compiles for IBM Z, which is big-endian. Programs are linked statically and run under
+# qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR s390x)
 set(CMAKE_C_COMPILER s390x-linux-gnu-gcc)

@@ -225,7 +225,7 @@ TEST(errinfo__long_paths_are_shortened)
     CHECK(strstr(why.message, "No such file") != NULL);
 }
 
-/* Handles are set to NULL on every failure, including invalid arguments. */
+/* Output handles are set to NULL on every failure, even if an argument is invalid. */
 TEST(handles__are_null_after_invalid_arguments)
 {
     bg_filter *filter = create(BG_KIND_BLOCKED, NULL);
@@ -263,7 +263,6 @@ TEST(rebuild__refused_keys_fail_the_commit)
     }
 }
 
-/* Results are set even if the arguments are invalid. */
 TEST(results__are_set_after_invalid_arguments)
 {
     size_t done = 7, added = 7;

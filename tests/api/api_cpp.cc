@@ -1,5 +1,5 @@
-// The headers compile without warnings in C++, and the declared functions work. This test
-// does not use the harness, which is written in C, but prints the same final line.
+// Checks that the headers compile without warnings in C++, and that the declared functions work.
+// This test does not use the harness, which is written in C, but prints the same final line.
 #include "bloomgate/all.h"
 #include "support/adds.h"
 

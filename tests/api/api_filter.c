@@ -1,4 +1,4 @@
-/* Behavior that users of the public headers rely on. */
+/* Checks behavior that users of the public headers rely on. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -35,7 +35,7 @@ TEST(api__example_of_the_header)
     bg_filter_free(seen);
 }
 
-/* ---- Without a filter: never a false "no" ---------------------------------------- */
+/* ---- Without a filter: every answer is "maybe" ----------------------------------- */
 
 TEST(api__without_a_filter_every_query_says_maybe)
 {
@@ -146,7 +146,7 @@ TEST(api__keys_of_any_length_and_content)
     CHECK(!bg_filter_may_contain(filter, "", 0));
     CHECK(added(filter, NULL, 0));
     CHECK(bg_filter_may_contain(filter, "", 0));
-    CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* one NUL is not an empty key */
+    CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* not the empty key */
     CHECK(added(filter, "\0", 1));
     CHECK(!bg_filter_may_contain(filter, "\0\0", 2));
     CHECK(added(filter, "a\0b", 3));
@@ -278,7 +278,6 @@ TEST(api__bitmap_words)
     CHECK_EQ(BG_BITMAP_WORDS(65), 2);
 }
 
-/* Creates a filter from a plan. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {

@@ -1,5 +1,5 @@
-/* The library's memory guard: `take` is called before memory is allocated, and `give` after it
- * is freed. */
+/* Checks the library's memory guard: `take` must be called before memory is allocated, and `give`
+ * after it is freed. */
 #include "bloomgate/all.h"
 #include "support/adds.h"
 #include "support/check.h"
@@ -60,7 +60,8 @@ TEST(memory_guard__counts_and_refuses)
     bg_memory_set_guard(NULL);
 }
 
-/* The kernel allocates a large page when one byte of it is written, so the whole page is counted. */
+/* The kernel allocates a large page when one byte of it is written, so the guard counts the whole
+ * page. */
 TEST(memory_guard__counts_large_pages_in_full)
 {
     static struct account account;

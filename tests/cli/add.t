@@ -112,7 +112,8 @@ $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 |
 ! bloomgate add: q.bg: the filter is full after 132 more keys, and the file is unchanged; build a larger filter
 ? 5
 
-# Some kinds accept no more keys after they are built; the scalable kind accepts any number of keys.
+# Static filters accept no more keys after they are built; scalable filters accept any number of
+# keys.
 $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
 ! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new filter
 ? 2
@@ -285,7 +286,8 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
 ! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
 
-# Lookups would never find a key that was converted with settings other than the file's.
+# A key that is converted differently from the file's other keys might never be found, so add prints
+# a warning or refuses the keys.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
 ! bloomgate add: warning: plain.bg: the file does not record how keys are converted; use the same conversion ('lower') for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg

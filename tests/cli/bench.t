@@ -32,7 +32,8 @@ $ python3 show.py < bench.json
 {'kind': 'blocked', 'possible': True, 'bytes': 38912, 'bits_per_key': 15.5648, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00100261, 'rate': 0.0011, 'rate_low': 0.000726567, 'rate_high': 0.00166505, 'lost': 0}
 {'kind': 'ribbon', 'possible': True, 'bytes': 25440, 'bits_per_key': 10.176, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000976562, 'rate': 0.00085, 'rate_low': 0.000530788, 'rate_high': 0.00136092, 'lost': 0}
 
-# Keys from stdin: duplicates are counted once, and --most selects the first N distinct keys.
+# Keys can be read from stdin. Duplicates are counted once, and --most N selects the first N
+# distinct keys.
 $ cat keys keys | bloomgate bench -k blocked --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}

@@ -1,4 +1,4 @@
-# bloomgate canary: looks up keys whose answers are known.
+# bloomgate canary: looks up keys for which the correct answer is known.
 
 $ seq 10000 > keys; bloomgate build -q --items 10000 --generation 7 f.bg keys
 $ bloomgate canary f.bg
@@ -10,7 +10,7 @@ $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
 
-# The check fails if the filter has no canaries, or has only canaries from a different generation.
+# The check fails if the filter has no canaries, or only canaries from a different generation.
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
@@ -117,5 +117,5 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A new filter passes no matter how small it is. A chance false positive must not cause a failure.
+# A new filter passes no matter how small it is. Random false positives must not cause a failure.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

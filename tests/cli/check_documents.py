@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the ```console blocks in documents and compares the results. Each command follows "$ "; its expected output and
-messages are on the next lines. All blocks in a document run in the same directory. `...` matches any text within a
-line; a line that consists of `...` matches any number of lines.
-usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results"""
+"""Runs the ```console blocks in documents and compares the results with the expected output. Each command follows "$ ";
+its expected output and messages are on the next lines. All blocks in a document run in the same directory. `...`
+matches any text within a line; a line that consists of `...` matches any number of lines.
+usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results to the documents"""
 
 import re
 import subprocess

@@ -72,8 +72,8 @@ def check_mistakes(name, names):
 
 
 def check_page(name, page):
-    """Expects no mandoc warnings except the one about the missing date, which pages omit for
-    reproducible builds."""
+    """Checks that a man page has all sections, and that mandoc reports no warnings except about the missing date. Pages
+    have no date, so that builds are reproducible."""
     lines = page.splitlines()
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"):
         expect(f".SH {section}" in lines, f"{name} has no section {section}")

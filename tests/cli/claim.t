@@ -111,8 +111,9 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
-# If dedup --count is interrupted, it prints the number of lines in the saved state. The counts from
-# this run and the next run therefore add up to the total number of lines.
+# If dedup --count is interrupted, it prints the number of unique lines that the saved state
+# contains. The counts from this run and the next run therefore add up to the total number of unique
+# lines.
 $ . $CLI_TESTS/claim.sh; holder dedup -q -c --state count.bg > first; seq 5 >&3; kill $holding; wait $holding; echo $?; exec 3>&-; seq 5 | bloomgate dedup -q -c --state count.bg > second; wc -l < first; echo $(($(cat first) + $(cat second)))
 130
 1
@@ -126,11 +127,12 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
 
-# Locking also works between users whose umask is 077.
+# Lock files are readable by all users even if the umask is 077, so that locking works between
+# users.
 $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-lock | cut -c1-10; release
 -r--r--r--
 
-# An error names the file that cannot be locked.
+# If a lock file cannot be opened, the error message names it.
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 

@@ -1,6 +1,6 @@
 # bloomgate convert: converts filters to and from formats used by other software.
 
-# Parquet filters have the same bits as filters of kind split with xxh64.
+# Parquet filters have the same bits as filters of kind split that use the hash function xxh64.
 $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys
 $ bloomgate convert --to parquet s.bg p; bloomgate check -c --format parquet p keys
 1000
@@ -168,7 +168,7 @@ $ bloomgate convert --to bloomgate --part 99 p no
 $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
 1000
 
-# Foreign filters may be read from a pipe; bloomgate filters must be files.
+# Foreign filters can be read from a pipe; bloomgate filters must be regular files.
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
 $ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg

@@ -33,7 +33,7 @@ $ bloomgate dedup -c < /dev/null
 0
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 
-# With two input files, the last line of each file may be missing its newline.
+# With two input files, the last line of each file need not end with a newline.
 $ printf 'a\nx' > one; printf 'x\ny' > two
 $ bloomgate dedup -q one two
 a
@@ -118,9 +118,9 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more lines than its rate allows. If a fixed-size filter is full, the run stops. The
-# lines printed before that are correct, and lines that are already in the filter take up no
-# additional space.
+# No mode wrongly drops more lines than its rate allows. If a fixed-size filter is full, the run
+# stops. The lines printed before the stop are correct, and lines that are already in the filter
+# take up no additional space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
@@ -140,8 +140,8 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 ! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ? 5
 
-# Without --items, the lines of plain files are counted, so the filter is large enough even if the
-# first lines are long.
+# Without --items, the lines in regular files are counted first, so the filter is large enough even
+# if the first lines are long.
 $ python3 -c "print(('h' * 4000 + '\n') * 64, end='')" > long; cat long many > mixed
 $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered -c $input; done
 129537
@@ -169,7 +169,7 @@ $ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
 ! bloomgate dedup: numbers: at byte 5: not valid int64: 'x'
 ? 3
 
-# A window covers the last 40 keys, or a period of time.
+# A window covers a number of recent keys or a period of time.
 $ (seq 100; seq 100) | bloomgate dedup -q -w 40 | wc -l
 200
 $ (seq 100; seq 100) | bloomgate dedup -q -w 200 | wc -l
@@ -231,7 +231,7 @@ $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
 # A state file has extra space for its canaries. If a state file is full, dedup reports an error.
-# The file contains the lines that were printed.
+# The file then contains all lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
      10 2
@@ -265,8 +265,8 @@ $ bloomgate dedup -s new.bg --unordered lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# A state file with far more keys than its capacity would report new lines as seen. The run stops
-# instead of dropping these lines.
+# A state file with far more keys than its capacity would report new lines as already seen. The run
+# stops instead of dropping these lines.
 $ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
 $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
 5

@@ -185,7 +185,7 @@ $ bloomgate info --bits k.bg
 ! bloomgate info: k.bg: showing the bits requires the filter's secret; use --keyring FILE
 ? 2
 
-# The distribution of set bits is shown.
+# With --bits, the distribution of set bits is shown.
 $ bloomgate info --bits blocked.bg | tail -3
   ▄▄▅▄▄▄▃▄▅▅▅▄▄▅▅▅▄▄▄▄▄▄▄▄▃▅▃▃▄▃▄▄▅▄▄▅▄▄▃▃▄▃▃▂▃▃▄▄▄▃▃▃▄▄▄▄▄▄▃▃▄▄▄▃
   one cell is 8 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█
@@ -224,7 +224,7 @@ $ (trap '' XFSZ; ulimit -f 2; bloomgate info -f --svg map.svg large.bg); python3
 ! bloomgate info: map.svg: File too large
 ? 2
 
-# Filters created by other software are described too.
+# Filters created by other software can also be described.
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to guava g.bf; bloomgate info g.bf
 g.bf
   format       guava

@@ -21,7 +21,7 @@ $ bloomgate merge -q -f a.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c a.bg
 1500
 
-# The result has the note, generation and recipe of the first filter.
+# The result has the note, generation and key conversion of the first filter.
 $ seq 10 | bloomgate build -q --items 100 --generation 7 --note hello --lower l1.bg
 $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2.bg
 $ bloomgate merge -q l.bg l1.bg l2.bg

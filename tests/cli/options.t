@@ -133,12 +133,12 @@ $ bloomgate check ten.bg -c ten --threads= 2
 ! Try 'bloomgate check --help'.
 ? 2
 
-# If an option is repeated, the last value applies. A value may look like an option.
+# If an option is repeated, the last value applies. A value can look like an option.
 $ bloomgate check -t 1 -t 2 -c ten.bg ten
 10
 $ bloomgate build -q --note --force noted.bg ten
 
-# "--" ends the options, and "-" is stdin.
+# "--" ends the options, and "-" means stdin.
 $ cp ten ./-c && bloomgate check ten.bg -c -- -c
 10
 $ bloomgate check -c ten.bg -- ten
