@@ -14,8 +14,8 @@
  *        command may have created and locked a new one;
  *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
  *        links to the first lock file, if the file system supports hard links. A holder that is
- *        killed leaves behind several names for one file. The next command that locks this file by
- *        one of these names removes the name and starts over, so that the names do not block each
+ *        killed leaves behind several names for one file. The next command that locks the file
+ *        through one of these names removes that name and retries, so the names do not block each
  *        other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.

@@ -164,11 +164,11 @@ static bool flow_await_others(struct flow *flow)
     return good;
 }
 
-/* Returns the length of the whole records in a chunk. The bytes before `searched` are known not to
- * contain the end of a line, so a record of many megabytes that arrives through a pipe in small
- * reads is not searched from the start after each read. For records other than lines, the search
- * cannot be resumed in the middle, so a chunk larger than FLOW_CHUNK is searched only when its
- * buffer is full. */
+/* Returns the total length of the complete records in a chunk. The bytes before `searched` are
+ * known not to contain the end of a line, so a record of many megabytes that arrives through a pipe
+ * in small reads is not searched from the start after each read. For records other than lines, the
+ * search cannot be resumed in the middle, so a chunk larger than FLOW_CHUNK is searched only when
+ * its buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {

@@ -569,7 +569,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
-        /* Send two PINGs instead of the marker and WAIT. Their replies confirm no writes. */
+        /* Send two PINGs instead of the marker and WAIT. Their replies confirm nothing. */
         return link_put(link, &pings[0], 1) && link_put(link, &pings[1], 1);
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),

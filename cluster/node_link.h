@@ -43,7 +43,7 @@ struct link_process {
 /* Options for opening links, and failure counters. Several links share these values. */
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
-    uint32_t connect;           /* milliseconds to open; 0 selects the round timeout */
+    uint32_t connect;           /* connect timeout in ms; 0 selects the round timeout */
     _Atomic uint64_t *unopened,
         *broken; /* counters: links that could not be opened, open links that broke */
 };

@@ -150,7 +150,8 @@ static size_t witness_get(struct witness_errand *e)
     return 2;
 }
 
-/* Builds an HSET command that writes the list, or a doubt about the shard's process. */
+/* Builds an HSET command that writes the list of processes, or records a doubt about the shard's
+ * process. */
 static size_t witness_set(struct witness_errand *e)
 {
     witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
@@ -354,8 +355,8 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
-/* Marks shards as in doubt if their process started after the running processes were determined.
- * The operator's command does not apply to the data of such a process: see (W5). */
+/* Marks a shard as in doubt if its process started after `view` was obtained. The operator's
+ * command does not apply to the data of such a process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
 {

@@ -4,7 +4,7 @@
  *
  * A sender announces the size of a filter in advance. Only address space, which is plentiful, is
  * reserved for the whole filter. Memory is used only for bytes that have arrived, since the kernel
- * provides pages on first write. The buffer never has to move to grow. Bytes that have been read
+ * allocates pages on first write. The buffer never has to move to grow. Bytes that have been read
  * are released to the kernel step by step. Therefore, while a filter is created from its file, each
  * part of the filter is in memory only once.
  *

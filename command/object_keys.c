@@ -595,7 +595,7 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
     return err;
 }
 
-/* Records the key, since a foreign filter has its own hash. */
+/* Records the key rather than its hash, because a foreign filter uses its own hash function. */
 static bg_err object_remove_foreign(struct object *object, struct host *host,
                                     bg_bytes key, bg_errinfo *info)
 {

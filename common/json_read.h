@@ -48,9 +48,9 @@ void json_read_begin(struct json_reader *r, char *text, size_t n);
  * false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Return whether the object has another member, and set *name to its name, or whether the list has
- * another element. After the last member or element, these functions leave the object or list and
- * return false. They also return false on an error. */
+/* json_read_member returns whether the object has another member, and sets *name to its name.
+ * json_read_element returns whether the list has another element. After the last member or element,
+ * these functions leave the object or list and return false. They also return false on an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 

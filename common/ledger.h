@@ -59,8 +59,8 @@ void ledger_release(enum ledger_part part, uint64_t bytes);
 /* Returns whether filters, objects and transfers have used up their share. */
 bool ledger_is_full(void);
 
-/* Sets whether this thread's reservations are exempt from the limit. Use it for work that must not
- * fail because clients have used all memory, such as snapshots. Returns the previous value. */
+/* Sets whether this thread's reservations are exempt from the limit. Use it for work, such as
+ * snapshots, that must succeed even if clients have used all memory. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
 /* Describes the last allocation that was refused to this thread since the previous call to

@@ -40,7 +40,7 @@
  * check byte, a damaged ribbon would answer "no" for half of its keys.
  *
  * Invariants
- *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
+ *   (S1) A filter written by make() answers "maybe" for each of its hashes.
  *   (S2) may_match() reads only filter[0 .. len), even if the bytes are invalid.
  *   (S3) In filters of up to SMALL_CHECKED bytes, damage within one byte never turns a "maybe" into
  *        a "no".

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    SMALL_HEADER = 2, /* bytes before the bits: the layout and the check */
+    SMALL_HEADER = 2, /* header size in bytes: the layout byte and the check byte */
     SMALL_MAX_ROWS =
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
     SMALL_SEEDS = 8,   /* number of seeds; each seed yields a different matrix */

@@ -83,7 +83,7 @@ static void config_changed(void)
 
 static struct config_number {
     const char *name;
-    const char *old; /* RedisBloom's old name in loadmodule lines, or NULL */
+    const char *old; /* RedisBloom's legacy name in loadmodule lines, or NULL */
     long long usual, least, most;
     void *at;
     size_t bytes;

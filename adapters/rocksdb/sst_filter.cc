@@ -3,7 +3,7 @@
  *
  * Invariants
  *   (I1) A filter answers "maybe" for every hash it was built from.
- *   (I2) Any bytes can be opened. If they are not a valid filter, all answers are "maybe".
+ *   (I2) Open() accepts arbitrary bytes. If they are not a valid filter, all answers are "maybe".
  *   (I3) All places (see sst_filter.h) in a group are below the places in the next group, so
  *        adjacent groups share at most one line. packed.h treats a place like any other hash.
  *
