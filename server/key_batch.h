@@ -36,8 +36,8 @@ bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
  * allocated. */
 bool key_batch_put_hex(struct key_batch *batch, const char *hex, size_t len);
 
-/* Returns the n keys in the batch. The keys are valid until the next call that changes the batch.
- * */
+/* Returns the n keys in the batch. The keys are valid until the next call that changes the
+ * batch. */
 const bg_bytes *key_batch_keys(struct key_batch *batch);
 
 void key_batch_clear(struct key_batch *batch);

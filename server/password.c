@@ -37,8 +37,8 @@ static char *password_encode(const uint8_t *bytes, size_t n, char *to)
     return to;
 }
 
-/* Decodes the text up to `end`. Returns false if the text is not valid base64, or if the result exceeds `room` bytes.
- * */
+/* Decodes the text up to `end`. Returns false if the text is not valid base64, or if the result exceeds `room`
+ * bytes. */
 static bool password_decode(const char *from, const char *end, uint8_t *to, size_t room,
                             size_t *n)
 {

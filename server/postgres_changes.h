@@ -33,8 +33,8 @@ struct changes_epoch {
     /* Nonce of bookmark `number`; differs from `nonce` after resuming. */
     char origin[17];
     uint64_t number; /* the last bookmark known to be committed */
-    /* Bookmark that covers the reported keys but may not be committed yet, or 0 if there is none.
-     * */
+    /* Bookmark that covers the reported keys but may not be committed yet, or 0 if there is
+     * none. */
     uint64_t pending;
 };
 

@@ -17,8 +17,7 @@ static void client_status(void *to, const char *text)
     (void)redis.ReplyWithSimpleString(client_of(to)->ctx, text);
 }
 
-/* An operation refused because of maxmemory fails with OOM, the error code that clients expect.
- * */
+/* An operation refused because of maxmemory fails with OOM, the error code that clients expect. */
 static void client_error(void *to, const char *text)
 {
     char oom[512];

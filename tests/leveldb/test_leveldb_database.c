@@ -1,7 +1,7 @@
 /*
- * test_leveldb_database.c - tests the policy in a real LevelDB database. No key may be lost when
- * the database is written, compacted, repaired, damaged, or opened with another policy, and the
- * filters must avoid reads.
+ * test_leveldb_database.c - tests the policy in a real LevelDB database. No key must be lost when
+ * the database is written, compacted, repaired, damaged, or opened with another policy. The filters
+ * must prevent unnecessary reads.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -12,7 +12,7 @@
 
 enum { KEYS = 8000 };
 
-/* ---- A policy that counts another policy's answers ------------------------------------ */
+/* ---- A policy that counts calls and "no" answers -------------------------------------- */
 
 struct counted {
     bg_leveldb_codec *codec;
@@ -75,7 +75,7 @@ TEST(database__filters_are_made_and_asked)
         for (size_t k = 0; k < KEYS; k++) {
             CHECK(!world_has(&w, 2 * k + 1, 1));
         }
-        /* A few keys are between the key ranges of two tables. */
+        /* A few keys are between the key ranges of two tables, so no filter is queried for them. */
         CHECK(counted.asked >= KEYS - 100);
         CHECK(counted.denied >= counted.asked - (i ? 130 : 25)); /* expected: 65, 8 */
         counted.denied = 0;
@@ -95,7 +95,8 @@ TEST(database__drop_in)
     world_check(&w, KEYS, 1); /* partly from memory */
     world_reopen(&w, policy);
     world_check(&w, KEYS, 1);
-    world_fill(&w, KEYS / 2, 2); /* repeated keys, in several levels */
+    world_fill(&w, KEYS / 2, 2); /* writes existing keys again, so that they are in several levels
+                                  * */
     world_compact(&w);
     world_check(&w, KEYS / 2, 2);
     world_reopen(&w, policy);
@@ -131,9 +132,9 @@ TEST(database__of_another_policy_and_back)
     CHECK(tables_with(&w, own_name) > 0);
     CHECK_EQ(tables_with(&w, BG_LEVELDB_NAME), 0);
     world_open(&w, ours);
-    world_check(&w, KEYS, 1); /* the other policy's filters are ignored */
+    world_check(&w, KEYS, 1); /* filters from LevelDB's own policy are ignored */
     world_fill(&w, KEYS, 2);
-    world_check(&w, KEYS, 2); /* the tables contain filters from both policies */
+    world_check(&w, KEYS, 2); /* the database contains filters from both policies */
     world_compact(&w);
     world_close(&w);
     CHECK(tables_with(&w, BG_LEVELDB_NAME) > 0);
@@ -270,8 +271,8 @@ TEST(database__damaged_filters_lose_nothing)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* Replaces filters and offsets with random bytes. Losing a few keys is acceptable, but nothing else
- * may go wrong. */
+/* Replaces filters and offsets with random bytes. Losing a few keys is acceptable, but reads must
+ * not fail. */
 static bool garbage(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -322,7 +323,7 @@ TEST(database__binary_keys_without_values)
     char key[300], *error = NULL;
     world_start(&w, "binary", policy);
     for (uint64_t i = 0; i < n;
-         i++) { /* hundreds of keys in a block, including repeated keys */
+         i++) { /* hundreds of keys per block, some of them repeated */
         leveldb_put(w.db, w.write, key, binary_key(key, i), "", 0, &error);
         world_must(error);
     }
@@ -348,11 +349,11 @@ TEST(database__large_blocks)
     world_start(&w, "large-blocks", policy);
     leveldb_options_set_block_size(w.options, 1 << 20);
     world_reopen(&w, policy);
-    world_fill(&w, KEYS, 1); /* thousands of keys in a block */
+    world_fill(&w, KEYS, 1); /* thousands of keys per block */
     world_compact(&w);
     size_t lost = 0;
     for (size_t i = 0; i < KEYS;
-         i += 37) { /* lookups are slow because a block is a megabyte */
+         i += 37) { /* only every 37th key, because reading a 1 MiB block is slow */
         lost += !world_has(&w, 2 * i, 1) || world_has(&w, 2 * i + 1, 1);
     }
     CHECK_EQ(lost, 0);

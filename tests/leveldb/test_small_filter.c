@@ -90,7 +90,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
             sum += made.len;
             free(made.bytes);
         }
-        /* A filter is 2 bytes larger than its bits, or 3 bytes larger in 1 of 16 cases. */
+        /* A filter takes 2 bytes more than its bits do; about 1 filter in 16 takes 3 bytes more. */
         size_t bits = (n * 10 + 7) / 8;
         double most = (double)(bits < 8 ? 8 : bits) + SMALL_HEADER + 1;
         CHECK((double)sum / (double)times <= most);
@@ -98,7 +98,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
     }
 }
 
-/* Returns the false-positive rate of a filter with n keys. */
+/* Returns the measured false-positive rate of filters with n keys. */
 static double rate_of(size_t n, uint32_t bits, bool bloom, size_t trials)
 {
     size_t filters = 1 + 2000 / n, hits = 0, each = trials / filters;
@@ -262,7 +262,7 @@ TEST(small_filter__cut_or_moved)
     free(hashes);
 }
 
-/* Tries all check values, because one of them must match. */
+/* Tries all 256 check values, because one of them matches the bytes. */
 TEST(small_filter__layouts_of_later_versions_say_maybe)
 {
     for (unsigned layout = 216; layout < 256; layout++) {
@@ -280,7 +280,8 @@ TEST(small_filter__layouts_of_later_versions_say_maybe)
     CHECK_EQ(answers, 1);
 }
 
-/* Existing tables contain these bytes. They must not change unless the policy is renamed. */
+/* Checks the bytes of a filter. Existing tables contain such filters, so the bytes must not change
+ * unless the policy is renamed. */
 static void check_bytes(size_t n, uint32_t bits, bool bloom, const char *expected)
 {
     uint64_t hashes[200], state = 1;

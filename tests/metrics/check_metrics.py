@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Parses the output of metrics_sample with promtool, the parsers of the Prometheus client library, and a strict JSON
-parser, and compares the results. Uses Debian's Python interpreter, because the client library is a Debian package.
+"""Checks the output of metrics_sample. promtool must accept it, and the parsers of the Prometheus client library must
+find the same samples as a strict JSON parser. Runs with Debian's Python interpreter, because the client library is a
+Debian package.
 usage: check_metrics.py METRICS_SAMPLE"""
 
 import json

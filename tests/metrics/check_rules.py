@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks ops/ with promtool: the rules are valid, their tests pass, and the dashboard queries are valid PromQL."""
+"""Checks the files in ops/ with promtool: the rules are valid, their tests pass, and the dashboard queries are valid
+PromQL."""
 
 import json
 import os
@@ -30,8 +31,8 @@ def queries():
 
 
 def check_queries():
-    """Checks the dashboard queries. promtool can check only rules, so each query is wrapped in a rule, with Grafana's
-    variables replaced. Returns the number of queries."""
+    """Checks the dashboard queries. promtool can check only rules, so each query is wrapped in a rule, and Grafana's
+    variables are replaced with constants. Returns the number of queries."""
     rules = [{"record": f"panel:{i}", "expr": query.replace("$__rate_interval", "5m").replace("$__interval", "1m")}
              for i, query in enumerate(queries())]
     with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:

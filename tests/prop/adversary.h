@@ -17,8 +17,9 @@ static inline unsigned adversary_filters(void)
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
-/* Alternates between the keyed profiles. For integers, `keyed` uses SipHash and `keyed-int` uses
- * AES, which is too slow without hardware support. */
+/* Returns the profiles `keyed` and `keyed-int` alternately. For integers, `keyed` uses SipHash and
+ * `keyed-int` uses AES. With the scalar instruction set, AES is too slow, so the function always
+ * returns `keyed`. */
 static inline bg_hash_profile adversary_keyed(unsigned turn)
 {
     return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
@@ -43,8 +44,8 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* Creates a filter of a sample's kind that contains `n` keys. Stores its predicted rate in
- * *predicted unless `predicted` is NULL. */
+/* Creates a filter that contains `n` keys, with the kind and parameters of a sample (samples.h).
+ * Stores the filter's predicted rate in *predicted unless `predicted` is NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
                                      double *predicted)
@@ -61,7 +62,7 @@ static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Looks up at least `probes` new random keys, and adds the result to `m`. */
+/* Looks up at least `probes` new random keys, and adds the numbers of hits and probes to `m`. */
 static inline void adversary_probe(const bg_filter *filter, size_t probes,
                                    struct measure *m)
 {
@@ -88,9 +89,9 @@ static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 }
 
 /*
- * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)), where w are
- * the first two words of the key and s are words of a public constant. With w0 = s0 + seed,
- * the product is 0 for every w1, so 2^64 keys have the same hash.
+ * For a 32-byte key, XXH3 folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)), where w0 and
+ * w1 are the first two words of the key, and s0 and s1 are words of a public constant. With w0 = s0
+ * + seed, the product is 0 for every w1, so 2^64 keys have the same hash.
  */
 static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

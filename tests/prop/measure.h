@@ -1,16 +1,17 @@
 /*
  * measure.h - compares a measured false-positive rate with the predicted rate.
  *
- * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
- * relative to the predicted rate and has two sources: the number of hits, which is binomial,
- * and the filters themselves, because filters with few keys may by chance be fuller or emptier than
- * predicted. With 8 or more filters, the variance between them reflects both sources. With fewer
- * filters, only the first source is known, and the caller must ensure that the second is small.
+ * A cell is one geometry, measured with one or more filters. The uncertainty (sigma) of a measured
+ * rate is given relative to the predicted rate, and has two sources. First, the number of hits is
+ * binomially distributed. Second, filters with few keys can by chance be fuller or emptier than
+ * predicted. With 8 or more filters, the variance between the filters reflects both sources. With
+ * fewer filters, only the first source is known, and the caller must ensure that the second is
+ * small.
  *
  * A cell is good if the measured rate is within 5% of the predicted rate. If 5% is less than 5
  * sigma, the cell is weak: the limit is then 5% + 4 sigma, and the cell is counted separately.
  *
- * If BG_TEST_TABLE is 1 or BG_TEST_SCALE is at least 10, every cell is printed.
+ * If BG_TEST_TABLE is set or BG_TEST_SCALE is at least 10, every cell is printed.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -39,9 +40,9 @@ enum { MEASURE_SOAK = 10 };
 /* The counts of one cell. Every filter gets the same number of probes. */
 struct measure {
     double filters;
-    double probes; /* total number of probes in all filters */
+    double probes; /* total number of probes across all filters */
     double hits;
-    double squares; /* sum of the squares of each filter's number of hits */
+    double squares; /* sum over all filters of the squared number of hits */
 };
 
 struct measure_verdict {
@@ -59,7 +60,7 @@ struct measure_summary {
     unsigned bad;
     double probes;
     double worst;       /* largest deviation among the cells that are not weak */
-    double worst_sigma; /* its sigma */
+    double worst_sigma; /* sigma of the same cell */
     double chi;         /* sum of (deviation / sigma)^2 */
 };
 

@@ -1,8 +1,9 @@
 /*
  * prop_adversary.c - tests the effect of keys that an attacker chooses.
  *
- * The attacker knows this library, the filter's geometry and, for `fast`, the hash function and
- * seed. Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
+ * The attacker knows this library and the filter's geometry. With the hash profile `fast`, the
+ * attacker also knows the hash function and the seed. Attacks (Gerbet, Kumar, Lauradoux, "The power
+ * of evil choices in Bloom filters", 2015):
  *
  *   pollution   insert only keys that set as many fresh bits as possible, so that the
  *               filter fills up too early; if each key uses one line or word, only keys in the
@@ -10,10 +11,10 @@
  *   harvest     find keys offline for which the filter answers "maybe";
  *   forgery     find keys with exactly the hash of a member.
  *
- * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that the
- * attacks work. `keyed` must withstand the same attacker, who has to guess the secret. After the
- * attack, the rate for absent keys must be within 5% of the predicted rate (5% plus 4 sigma for
- * weak cells).
+ * As hash.h documents, `fast` is vulnerable to all three attacks; these tests show that the attacks
+ * work. `keyed` must withstand the same attacker, who has to guess the secret. After the attack,
+ * the rate for absent keys must be within 5% of the predicted rate (or 5% plus 4 sigma for weak
+ * cells; see measure.h).
  *
  * Pollution is tested on kinds that only set bits; prop_attack.c tests the corresponding
  * attacks on other kinds.
@@ -45,7 +46,7 @@ static void adversary_add(bg_filter *filter, const uint64_t *keys)
 /* ---- The attacker's tools ------------------------------------------------------- */
 
 /* Returns how many new bits a key would set in the first `words` words of `filter`. `scratch` is an
- * empty filter with the same geometry and hash; it is empty again on return. */
+ * empty filter with the same geometry and hash; the function leaves it empty. */
 static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
                                   size_t words, uint64_t key)
 {
@@ -88,7 +89,8 @@ static void attack_pollute(bg_filter *replica, uint64_t *keys)
 
 /* ---- Pollution ------------------------------------------------------------------ */
 
-/* Returns the rate of a `fast` filter that an attacker who knows the seed has filled. */
+/* Returns the false-positive rate of `fast` filters that were polluted by an attacker who knows the
+ * seed. */
 static double pollution_of_fast(bg_kind kind, uint64_t *keys)
 {
     struct measure fast = { 0 };
@@ -191,8 +193,9 @@ TEST(adversary__harvest)
 /* ---- An attacker who sees the filter's answers ------------------------------------- */
 
 /* Creates a filter that is filled by an attacker who does not know the secret but sees the filter's
- * answers. The attacker queries each key and inserts only absent keys, so that no insertion is
- * wasted on a false positive. Static filters cannot be queried while they are being built. */
+ * answers. The attacker queries each key and inserts it only if the answer is "no", so that no
+ * insertion is wasted on a false positive. Static filters cannot be queried while they are being
+ * built, so all of their keys are inserted. */
 static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
                                 double *predicted)
 {
@@ -212,8 +215,9 @@ static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Finds false positives by querying, and then queries their neighbors: keys with one bit flipped,
- * and the next integers. Returns the number of "maybe" answers for neighbors. */
+/* Queries random keys to find false positives, and then queries their neighbors: keys with one bit
+ * flipped, and the following integers. Adds the number of queried neighbors to *asked, and returns
+ * how many of them got the answer "maybe". */
 static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t *asked)
 {
     size_t hits = 0;
@@ -225,10 +229,10 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
         uint64_t keys[128];
         for (unsigned i = 0; i < 64; i++) {
             keys[i] = base ^ (uint64_t)1 << i;
-            /* Skip `base` + 1, which may equal one of the flipped keys. */
+            /* Skip `base` + 1, which is one of the flipped keys if `base` is even. */
             keys[64 + i] = base + 2 + i;
         }
-        /* Replace integers that equal a flipped key. */
+        /* Replace any other integer that equals a flipped key. */
         for (unsigned i = 0; i < 64; i++) {
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }

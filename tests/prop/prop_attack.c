@@ -2,9 +2,10 @@
  * prop_attack.c - tests attacks on behavior that only some kinds have: refusing, removing,
  * counting, growing, forgetting and building.
  *
- * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its
- * seed; for `keyed`, the attacker guesses a secret and attacks with it. Attacks (Filic and
- * others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
+ * As in prop_adversary.c, the attacker knows this library. With the hash profile `fast`, the
+ * attacker also knows the hash function and the seed; with `keyed`, the attacker guesses a secret
+ * and uses it for the attack. Attacks (Filic and others, "Deletions and dishonesty", 2024; Gerbet
+ * and others, 2015):
  *
  *   crowding    only keys whose hashes are in one half of the hash range
  *   eviction    cuckoo: keys that share a few buckets; quotient: keys in the last slots
@@ -15,7 +16,7 @@
  *   oblivion    window: adds that push all other keys out
  *   building    static kinds: one key added many times, and key sets for which building is hard
  *
- * The following must hold even for `fast`: no other user's key is lost unless keys that were never
+ * The following must hold even for `fast`: other users' keys are lost only if keys that were never
  * added are removed; a refused call changes nothing, and the filter keeps working; memory is
  * bounded; and every call terminates. For `keyed`, the attacks must have no more effect than random
  * keys.
@@ -80,7 +81,8 @@ static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 
 /* ---- Crowding ------------------------------------------------------------------------- */
 
-/* Returns the rate of filters that are filled with keys from the lower half of the hash range. */
+/* Returns the false-positive rate of filters whose keys all have hashes in the lower half of the
+ * hash range, as computed by the attacker. */
 static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
                       struct measure *m, double *predicted)
 {
@@ -125,9 +127,9 @@ TEST(attack__crowding)
 
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
-/* Returns true if all possible positions of a key are in the first FEW_WORDS words. To find the
- * positions, fills the empty filter `scratch` with copies of the key until no more fit, and then
- * clears the filter. */
+/* Returns true if all possible positions of a key are in the first FEW_WORDS words of a filter. To
+ * find the positions, fills the empty filter `scratch` with copies of the key until no more fit,
+ * and then clears the filter. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
@@ -141,8 +143,8 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Adds keys that share a few buckets, which are soon full. Further keys for these buckets are
- * refused without changing the filter, and other keys can still be inserted. */
+/* Adds keys that share a few buckets, which soon fill up. Further keys for these buckets must be
+ * refused without changing the filter, and most other keys must still fit. */
 TEST(attack__cuckoo_evictions)
 {
     static uint64_t keys[EVICTED], others[EVICTED / 2];
@@ -186,7 +188,7 @@ TEST(attack__cuckoo_evictions)
 }
 
 /* Adds keys that belong in the last slots, so the space after these slots is soon full. Each insert
- * moves existing entries, and is refused if there is no space. */
+ * moves existing entries, and must be refused if there is no space. */
 TEST(attack__quotient_last_slots)
 {
     static uint64_t keys[ITEMS], others[ITEMS / 4];
@@ -226,7 +228,8 @@ TEST(attack__quotient_last_slots)
     }
 }
 
-/* All keys that share one slot form a single run, and all of them are found. */
+/* Keys that belong in the same slot form a single run. All of them must be found, even while others
+ * are being removed. */
 TEST(attack__quotient_one_run)
 {
     enum { RUN = 300, SMALL = 1000 };
@@ -284,7 +287,7 @@ TEST(attack__flood_of_one_key)
 }
 
 /* Many keys are each added enough times to saturate their counters; then all of them are
- * removed. Saturated counters must keep their values, and no member may be lost. */
+ * removed. Saturated counters must keep their values, and members must not be lost. */
 TEST(attack__counting_saturation)
 {
     static uint64_t members[MEMBERS];
@@ -311,7 +314,7 @@ TEST(attack__counting_saturation)
             CHECK_OK(bg_filter_remove_u64(victim, members[i]));
             CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
         }
-        /* Only the saturated counters are still set. */
+        /* Only the saturated counters are still nonzero. */
         CHECK_EQ(info_of(victim).ones, full.saturated);
         printf("= saturation of counting, %s: %llu counters saturated permanently\n",
                bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
@@ -321,8 +324,8 @@ TEST(attack__counting_saturation)
 
 /* ---- Deletion ------------------------------------------------------------------------------ */
 
-/* Removes keys that were never added: false positives of a replica, or random keys. Returns the
- * number of accepted removals, and adds the number of lost members to *lost. */
+/* Removes keys that were never added: keys that are false positives in a replica, or random keys.
+ * Returns the number of accepted removals, and adds the number of lost members to *lost. */
 static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
                        size_t *lost)
 {
@@ -346,8 +349,9 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
     return removed;
 }
 
-/* As filter.h warns, removing keys that were never added loses members. With `fast`, keys that the
- * attacker chooses do the most damage; with `keyed`, they do no more damage than random keys. */
+/* As filter.h warns, removing keys that were never added can delete members. With `fast`, keys that
+ * the attacker chooses do the most damage; with `keyed`, they do no more damage than random keys.
+ * */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
@@ -370,13 +374,13 @@ TEST(attack__deletion_of_strangers)
         /* Allow five standard deviations of the difference, assuming Poisson counts. */
         double more = (double)keyed - (double)random;
         CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
-        /* Allow more here, because one removal may affect several members. */
+        /* Allow more here, because one removal can affect several members. */
         double worse = (double)lost - (double)by_chance;
         CHECK(worse <= 10 * sqrt((double)(lost + by_chance) + 1));
     }
 }
 
-/* Twins are keys with the same hash. A caller that adds a twin may remove it, and the member
+/* Twins are keys with the same hash. If a twin is added, it can be removed again, and the member
  * remains. Removing a twin that was never added removes the member, unless the hash is keyed. */
 TEST(attack__deletion_of_twins)
 {
@@ -405,8 +409,8 @@ TEST(attack__deletion_of_twins)
 /* ---- Growth ---------------------------------------------------------------------------------- */
 
 /* During a flood of new keys, memory stays within the limit, no key is lost, and the filter reports
- * that it is over capacity. Keys that are present, or are false positives, do not make the filter
- * grow. */
+ * that it is over capacity. Adding keys that are already present, or that are false positives, does
+ * not make the filter grow. */
 TEST(attack__scalable_growth)
 {
     static uint64_t keys[20 * ITEMS], found[HARVEST];
@@ -475,8 +479,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* If a window rotates by count, even a single key that is added repeatedly moves the window, but
- * not before the documented number of adds. */
+/* If a window rotates by count, adding a single key repeatedly is enough to push the other keys
+ * out, but not before the documented number of adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);
@@ -495,8 +499,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* If a window rotates by time, a flood of keys does not move it. Until these keys have expired, the
- * rate is higher, and the filter reports the higher rate. */
+/* If a window rotates by time, a flood of keys does not rotate it. Until the keys of the flood
+ * expire, the false-positive rate is higher, and the filter reports this higher rate. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];
@@ -545,7 +549,8 @@ static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
     return builder;
 }
 
-/* A key that is added many times is counted once, and so are keys with the same hash. */
+/* A builder counts a key only once, no matter how many times it is added. Keys with the same hash
+ * also count as one key. */
 TEST(attack__builder_duplicates)
 {
     static uint64_t keys[MEMBERS], flood[FLOOD];
@@ -578,8 +583,8 @@ TEST(attack__builder_duplicates)
     }
 }
 
-/* Returns true if a filter was built from the keys. If the build fails, the builder must keep the
- * keys and report the reason. */
+/* Tries to build a filter from the keys, and returns whether the build succeeded. If the build
+ * fails, the builder must keep the keys and report the reason. */
 static bool attacked_build(unsigned sample, bg_hash_profile profile,
                            const uint64_t *keys)
 {
@@ -600,8 +605,8 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     return err == BG_OK;
 }
 
-/* Builds filters from keys whose hashes are in smaller and smaller parts of the hash range. With
- * `fast`, the filter must be correct, or the build must fail after a bounded number of attempts.
+/* Builds filters from keys whose hashes are in an ever smaller part of the hash range. With `fast`,
+ * either the filter must be correct, or the build must fail after a bounded number of attempts.
  * With `keyed`, the build must succeed. */
 TEST(attack__builder_crowding)
 {

@@ -1,11 +1,12 @@
 /*
- * prop_change.c - compares random operations with an exact multiset, for every kind. No operation
- * may lose a key.
+ * prop_change.c - applies random operations to filters of every kind, and compares the results with
+ * an exact multiset. No operation must lose a key.
  *
  * A world consists of a few filters that share a random geometry. For each filter, the model
- * records every key's count and when the key was last added. Operations are chosen at random: adds,
- * inserts, removals of keys that are present, queries and counts, singly and in batches; copies and
- * clears; and all other operations that the kind supports:
+ * records every key's count and when the key was last added. Operations are chosen at random:
+ * forced adds ("adds"), adds that can be refused ("inserts"), removals of keys that are present,
+ * queries and counts, singly and in batches; copies and clears; and all other operations that the
+ * kind supports:
  *
  *   merge     into another filter with the same spec, and into itself
  *   resize    quotient, by a factor of two or four in either direction; the filters in a world then
@@ -14,22 +15,23 @@
  *   rotate    windows: manually, by the number of adds, by a clock, or by given times
  *   build     static kinds: from keys with duplicates, with one or two threads
  *
- * Some worlds use sharded filters, and worlds cycle through the instruction sets. After each
+ * Some worlds use sharded filters, and successive worlds use different instruction sets. After each
  * operation, these properties are checked:
  *
  *   - a lookup of a present key answers "maybe", and the key's reported count is at least its true
  *     count;
- *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
- *     that makes a full filter answer "maybe" for all keys);
+ *   - an add reports "new" if and only if the preceding lookup answered "no" (except for a forced
+ *     add that does not fit, after which the filter answers "maybe" for all keys);
  *   - added keys can be removed as many times as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
- *     identical;
- *   - a key in a window is present as long as its period is one of the most recent periods or,
- *     according to the model, it is younger than the window; an expired window is empty.
+ *     unchanged;
+ *   - a key in a window is present as long as it was added in one of the most recent periods, or is
+ *     younger than the length of the window (in adds or in time); a window whose periods have all
+ *     expired is empty.
  *
- * Keys are removed only if they are present, because filter.h guarantees nothing for other
- * keys. Keys whose counters are saturated stay in the filter permanently, although the model's
- * exact count decreases.
+ * Keys are removed only if they are present, because filter.h gives no guarantees for removing
+ * other keys. Keys whose counters are saturated stay in the filter permanently, although the
+ * model's exact count decreases.
  *
  * At the end, the test prints the number of operations of each type for every kind. Each add,
  * remove, query or count of one key is one operation, even in a batch. soak.sh adds these numbers
@@ -48,7 +50,7 @@ enum { IDS = 3000, SLOTS = 3, BATCH = 200, STEPS = 4000, BUILDS = 20, FADING = 1
 
 /* ---- Counters ---------------------------------------------------------------------- */
 
-/* Operations up to LAST_OPERATION, followed by results that are also counted. */
+/* What is counted: operations up to LAST_OPERATION, followed by their effects. */
 #define ACTS(X)                                                                        \
     X(ADD, "adds")                                                                     \
     X(INSERT, "inserts")                                                               \
@@ -113,7 +115,8 @@ struct slot {
     uint64_t adds;       /* number of adds so far */
     uint32_t in[IDS];    /* count of each key */
     uint64_t since[IDS]; /* for windows, the period of each key's latest add */
-    uint64_t stamp[IDS]; /* the time or number of that add, or 0 if unknown */
+    uint64_t stamp[IDS]; /* when that add happened: the time, or the value of `adds`; 0 if unknown
+                          * */
 };
 
 struct world {
@@ -121,7 +124,7 @@ struct world {
     bg_window_options window;
     enum motion motion;
     uint64_t now; /* the current time */
-    bool adds;    /* kinds that can fill up also get forced adds */
+    bool adds;    /* whether kinds that can fill up also get forced adds */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;
@@ -174,7 +177,7 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     count(w, QUERY, 1);
     if (holds(w, s, id)) {
         CHECK(maybe);
-        /* Every kind can count up to 8. */
+        /* Every kind that counts can count to at least 8. */
         uint32_t limit = s->in[id] < 8 ? s->in[id] : 8;
         bool exact = world_can(w, BG_TRAIT_COUNT) && !s->blind;
         CHECK(bg_filter_count_u64(s->filter, name_of(id)) >= (exact ? limit : 1));
@@ -182,8 +185,8 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     }
 }
 
-/* Checks that a filter, which may be derived from the slot's filter, contains all of the slot's
- * keys. */
+/* Checks that `filter`, which is the slot's filter or was derived from it, contains all of the
+ * slot's keys. */
 static void check_all(struct world *w, const struct slot *s, const bg_filter *filter)
 {
     uint64_t keys[BATCH], maybe[BG_BITMAP_WORDS(BATCH)];
@@ -202,7 +205,8 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-/* Records that a key was added. If the filter is a window, `period` is the period of the add. */
+/* Records that a key was added. If the filter is a window, `period` is the period in which the key
+ * was added. */
 static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t period)
 {
     s->adds++;
@@ -236,7 +240,7 @@ static bool draws_add(const struct world *w)
     return (w->adds || !world_can(w, BG_TRAIT_FILLS_UP)) && below(2);
 }
 
-/* Adds a key with a randomly chosen function. A refused insert has no effect. */
+/* Adds a key with a randomly chosen function. If the key is refused, the model does not change. */
 static void step_add(struct world *w, struct slot *s)
 {
     unsigned id = below(w->ids);
@@ -361,18 +365,18 @@ static void rotate(struct world *w, struct slot *s)
 {
     CHECK_OK(bg_filter_rotate(s->filter, w->now, NULL));
     count(w, ROTATE, 1);
-    if (w->motion == BY_COUNT) { /* keys may now expire before `count` adds */
+    if (w->motion == BY_COUNT) { /* keys can now expire after fewer than `count` adds */
         memset(s->stamp, 0, sizeof s->stamp);
     }
 }
 
-/* Moves two windows to the same period if possible, because only such windows can be merged.
- * Rotating a window that uses time moves it to the current period. Otherwise, the older window is
- * rotated, unless that takes too many rotations. */
+/* Rotates the older of two windows until both are in the same period, because only such windows can
+ * be merged. A single rotation moves a window that uses time to the current period. Returns false
+ * if too many rotations would be needed. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
-        return false; /* merges are rare, so that windows also advance by count */
+        return false; /* keeps merges rare, so that windows also advance by count */
     }
     for (int i = 0; i < 200; i++) {
         uint64_t pa = bg_filter_window_period(a->filter),
@@ -481,7 +485,7 @@ static void step_rotate(struct world *w, struct slot *s)
     check_all(w, s, s->filter);
 }
 
-/* Runs an operation that only this kind supports. */
+/* Runs the kind's special operation, if it has one: rotate, resize, compact or fold. */
 static void step_special(struct world *w, struct slot *s)
 {
     if (is_window(w)) {
@@ -600,9 +604,9 @@ static void world_run(bg_kind kind, struct tally *tally)
     free(w);
 }
 
-/* ---- Static kinds are rebuilt repeatedly -------------------------------------- */
+/* ---- Rebuilding static kinds -------------------------------------------------- */
 
-/* Adds n random keys, some of them more than once, singly and in batches. */
+/* Adds n random keys to the builder, some of them more than once, singly and in batches. */
 static void build_add(struct world *w, bg_builder *builder, unsigned n)
 {
     struct slot *s = &w->slots[0];
@@ -667,8 +671,8 @@ static void build_run(bg_kind kind, struct tally *tally)
 
 /* ---- All kinds ----------------------------------------------------------------------- */
 
-/* Returns true if the operation must have occurred for the kind. If it has not, the test covers
- * less than it claims. */
+/* Returns true if the test must have counted `act` at least once for the kind. Otherwise, the test
+ * would cover less than it claims. */
 static bool must_happen(bg_kind kind, enum act act)
 {
     uint32_t traits = bg_kind_traits(kind);

@@ -4,11 +4,11 @@
  * that differ in one bit, and keys full of NULs.
  *
  * For each set of keys and each hash profile, the test creates filters of all kinds and
- * variants (samples.h) at 1% and 0.1%, which use the same hash function and seed. Members are added
- * as keys, or through a builder for static kinds. Each probe is hashed once, and the hash is looked
- * up in all filters; the first probes are also looked up as keys, which must give the same answers.
- * The test is repeated with different seeds or secrets, because a single filter may by chance be
- * fuller or emptier than the model predicts.
+ * variants (samples.h) at rates of 1% and 0.1%. All of these filters use the same hash function and
+ * seed. Members are added as keys, or through a builder for static kinds. Each probe is hashed
+ * once, and the hash is looked up in all filters; the first probes are also looked up as keys,
+ * which must give the same number of "maybe" answers. The test is repeated with different seeds or
+ * secrets, because a single filter can by chance be fuller or emptier than the model predicts.
  *
  * Kinds that do more than set bits are tested with fewer filters and, except in soak tests, only
  * at 1% and with two profiles.
@@ -87,7 +87,7 @@ static size_t key_pointer(const struct arena *arena, uint64_t i, unsigned char *
     return keys_put(key, 0x7f5a00000000u + 64 * i, 8);
 }
 
-/* The integers from 0 as floating-point numbers, which differ only in their high bits. */
+/* Consecutive integers, starting with 0, as doubles, which differ only in their high bits. */
 static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -134,8 +134,8 @@ static size_t key_url(const struct arena *arena, uint64_t i, unsigned char *key)
     return n + keys_put_text(key + n, "&ref=front&lang=en");
 }
 
-/* A shared 300-byte prefix, followed by an integer. The prefix is longer than one stripe of every
- * hash function. */
+/* A shared 300-byte prefix, followed by an integer. The prefix is longer than one stripe in any of
+ * the hash functions. */
 static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     memcpy(key, arena->pool, 300);
@@ -143,10 +143,11 @@ static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char 
 }
 
 /*
- * Keys of 1 to 65536 bytes. The first keys are all keys of one and two bytes; even keys are
- * members, and odd keys are probes. After that, 1 key in 32 has 64 bytes or more, and the other
- * keys have 8 to 63 bytes. A long key differs from other keys in only 8 bytes, which are at its
- * start, at its end, or at any position.
+ * Keys of 1 to 65536 bytes. The set starts with all keys of one and two bytes; keys with even
+ * values are members, and keys with odd values are probes. After that, 1 key in 32 has 64 bytes or
+ * more, and the other keys have 8 to 63 bytes. Each of these longer keys is a prefix of the same
+ * random bytes, in which 8 bytes are replaced by the index i: at the start, at the end, or at a
+ * random position.
  */
 static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
@@ -189,7 +190,7 @@ static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *
     return 32;
 }
 
-/* A small integer followed by NULs. Groups of 24 keys differ only in their length. */
+/* A small integer followed by NULs. The keys in each group of 24 differ only in length. */
 static size_t key_nuls(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -212,7 +213,8 @@ enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
 /* ---- Filters -------------------------------------------------------------------- */
 
-/* One filter, created from a sample at one rate. All rows use the same hash function and seed. */
+/* A row is one filter, created from a sample at one rate. All rows use the same hash function and
+ * seed. */
 struct row {
     unsigned sample;
     double rate;
@@ -227,15 +229,14 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* Returns true for kinds that only set bits. These kinds reveal a weak hash first, so they are
- * always tested. */
+/* Returns true for kinds that only set bits. These kinds are the first to reveal a weak hash, so
+ * they are always tested. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* Kinds that are not always tested get one filter for every rows_skip() filters of the kinds that
- * are always tested. */
+/* Returns N; the kinds that are not always tested are tested only in every Nth round. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -330,7 +331,8 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Looks up `probes` absent keys in each row's filter. */
+/* Looks up absent keys in each row's filter, and records the hits. `probes` is the number of keys
+ * for each row. */
 static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
                        const struct key_set *set)
 {
@@ -377,8 +379,8 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     }
 }
 
-/* Returns how many rows, starting with the first row, are tested in round `turn`. Kinds that are
- * not always tested are in the last rows, which are skipped in some rounds. */
+/* Returns how many of the n rows, counted from the first, are tested in round `turn`. Kinds that
+ * are not always tested are in the last rows, which are skipped in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
     while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {

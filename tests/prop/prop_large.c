@@ -2,10 +2,10 @@
  * prop_large.c - tests filters with more than 2^32 bits: all parts are used evenly, no member is
  * lost, and the rate matches the prediction.
  *
- * By default, the test creates a nearly empty filter of each kind with 2^32 + 2^29 bits. It adds
- * 5e6 keys with the lowest k that the kind allows, so that most kinds have a measurable rate. Soak
- * tests add 450e6 keys at 1% to a filter of each kind and look up all of these keys. If there is
- * enough memory, they also create nearly empty filters with 2^35 + 2^29 bits.
+ * By default, the test creates a nearly empty filter of each kind with 2^32 + 2^29 bits. The filter
+ * uses a low k and gets 5e6 keys, so that most kinds have a measurable rate. Soak tests also create
+ * a filter of each kind for 450e6 keys at a rate of 1%, add all of these keys, and look them up. If
+ * there is enough memory, they also create nearly empty filters with 2^35 + 2^29 bits.
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 
@@ -20,14 +20,14 @@
 
 enum { CHUNK = 4096, PARTS = 16 };
 
-/* Members are the first `n` values of a random sequence; probes are the values after them. */
+/* Members are the first `n` values of a random sequence; probes are the values that follow. */
 struct members {
     uint64_t start;
     uint64_t n;
 };
 
-/* Adds or looks up the next n values of a sequence. Returns the number of new keys, or the number
- * of keys that may be present. */
+/* Adds or looks up the next n values of a sequence. Returns how many added keys were new, or how
+ * many lookups answered "maybe". */
 static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK], count = 0;
@@ -66,7 +66,8 @@ static void large_check_parts(const bg_filter *filter)
         all += parts[p];
     }
     for (unsigned p = 0; p < PARTS; p++) {
-        double share = all / PARTS; /* up to 16 of a key's bits are adjacent */
+        double share = all / PARTS; /* allows for kinds in which up to 16 of a key's bits are
+                                     * adjacent */
         CHECK_NEAR(parts[p], share, 6 * sqrt(16 / share));
     }
 }
@@ -96,8 +97,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    /* This is an upper bound on the expected number of keys that were not new, because the
-     * predicted rate applies only to the last adds. */
+    /* This is an upper bound on the expected number of keys that were not new, because the rate
+     * reaches the predicted value only at the last adds. */
     double seen = (double)members.n * predicted;
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;

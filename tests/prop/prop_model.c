@@ -1,5 +1,6 @@
 /*
- * prop_model.c - compares random sequences of operations with an exact set.
+ * prop_model.c - applies random sequences of operations to filters, and compares the results with
+ * an exact set.
  *
  * A world consists of a few filters that share a random geometry, and the exact set of each
  * filter's keys. Operations are chosen at random: adds and lookups, singly and in batches, of byte
@@ -9,14 +10,14 @@
  *   - a lookup of a member always answers "maybe";
  *   - an add reports "new" only for a key that is not a member, and if and only if the preceding
  *     lookup answered "no"; in a batch, only the first of several equal keys is new;
- *   - bitmaps, counts and the answers of single calls agree.
+ *   - the bitmaps and counts from batches agree with the answers from single calls.
  *
  * Each filter has a twin, which uses the other mode (shared or exclusive) and the scalar
  * instruction set. Every key is added to the twin individually, as a hash. A filter and its twin
  * must give the same answers, including false positives, and have the same words.
  *
  * Worlds cycle through all kinds, modes, hash profiles and instruction sets. A "check" is the
- * lookup of one key; the number of checks is printed.
+ * lookup of one key; the test prints the number of checks.
  */
 #include "bloomgate/all.h"
 #include "filter/handle.h"
@@ -29,14 +30,14 @@
 
 enum { IDS = 4096, SLOTS = 3, BATCH = 300, KEY_BYTES = 16, LONG_BYTES = 2000 };
 
-/* The forms of keys. Key i always has form i % WAYS. */
+/* The forms in which keys are passed. Key i always has form i % WAYS. */
 enum way { BY_BYTES, BY_FIXED, BY_U64, BY_HASH, WAYS };
 
 /* All keys, in each of their forms. */
 static struct {
     bg_bytes bytes[IDS];
     unsigned char fixed[IDS][KEY_BYTES];
-    uint64_t number[IDS]; /* an integer or a hash */
+    uint64_t number[IDS]; /* used as an integer or as a hash */
     unsigned char pool[IDS + LONG_BYTES];
 } names;
 
@@ -88,7 +89,7 @@ static uint64_t model_custom_hash(void *context, const void *key, size_t len)
     return check_random_next(&state);
 }
 
-/* ---- One key, in both filters --------------------------------------------------- */
+/* ---- Single keys ---------------------------------------------------------------- */
 
 static uint64_t model_hash(const bg_filter *filter, unsigned id)
 {
@@ -123,7 +124,7 @@ static bool model_ask(const bg_filter *filter, unsigned id)
     }
 }
 
-/* ---- Many keys of one form ------------------------------------------------------ */
+/* ---- Batches of keys of one form ------------------------------------------------ */
 
 struct batch_keys {
     size_t n;
@@ -178,7 +179,8 @@ static bool batch_bit(const struct batch_keys *b, size_t i)
     return b->bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Checks that the count is the number of set bits, and that no bit is set beyond the end. */
+/* Checks that `count` is the number of set bits, that no bit is set after the last key's bit, and
+ * that the words after the bitmap were not changed. */
 static void batch_check_bitmap(const struct batch_keys *b, size_t count)
 {
     size_t ones = 0;
@@ -253,7 +255,7 @@ static void op_ask_many(struct world *world, struct slot *slot)
     world->checks += b.n;
 }
 
-/* Looks up every member of the slot in a filter. All of them must be found. */
+/* Checks that a filter contains every member of the slot. */
 static void model_check_all(struct world *world, const struct slot *slot,
                             const bg_filter *filter)
 {
@@ -294,7 +296,8 @@ static void op_copy(struct world *world, struct slot *slot)
     op_check_all(world, slot);
 }
 
-/* Checks that the folded filter contains all members and equals the folded twin. */
+/* Checks that the folded filter contains all members, and equals both the folded twin and a new
+ * filter of that size with the same members. */
 static void op_fold(struct world *world, struct slot *slot)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -335,7 +338,7 @@ static void op_clear(struct world *world, struct slot *slot)
     world->checks++;
 }
 
-/* Checks that filters are equal if and only if they have the same words. */
+/* Checks that bg_filter_equal returns true if and only if the two filters have the same words. */
 static void op_equal(struct world *world, struct slot *slot)
 {
     const struct slot *other = &world->slots[model_below(SLOTS)];
@@ -397,7 +400,8 @@ static void world_size(struct world *world, const struct bgi_kind *kind)
     world->ids = (unsigned)(ids < IDS ? ids : IDS) / WAYS * WAYS;
 }
 
-/* Creates a filter and its twin. One filter in eight uses the caller's memory. */
+/* Creates a filter and its twin. One filter in eight is created in memory from the caller
+ * (bg_filter_create_at). */
 static void slot_create(struct world *world, struct slot *slot)
 {
     memset(slot, 0, sizeof *slot);
@@ -472,8 +476,8 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* Each kind gets 2e6 checks, or 1.5e7 x scale in soak tests, which is 7.5e8 for all kinds at a
-     * scale of 10. */
+    /* Each kind gets 2e6 checks. In soak tests, each kind gets 1.5e7 x scale checks, so all kinds
+     * together get 7.5e8 checks at a scale of 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();

@@ -1,20 +1,20 @@
 /*
  * prop_rate.c - tests that the measured rate matches the predicted rate for every kind, over a grid
- * of sizes and rates. The keys are random hashes, so this file tests the layout and its model;
- * prop_keys.c uses real keys and hash functions.
+ * of sizes and rates. The keys are random hashes, so this file tests only the layouts and the rate
+ * model; prop_keys.c uses real keys and hash functions.
  *
  *   items   1e3 to 1e6, or to 1e7 in soak tests
  *   rate    1e-1 to 1e-4, or to 1e-5 in soak tests
  *
- * Measuring the lowest rate takes most of the time. Therefore soak tests measure 1e-5 only with 1e6
- * items, and other runs measure 1e-4 only with 1e4 and 1e6 items.
+ * Measuring the lowest rate takes most of the time. Therefore, soak tests measure 1e-5 only with
+ * 1e6 items, and other runs measure 1e-4 only with 1e4 and 1e6 items.
  *
  * Each cell uses enough probes for about 16,000 expected false positives (sigma 0.8%), or for 1000
- * x scale in soak tests if that is more. It uses enough filters that the variance between them is
- * also small: 4e6 keys in total, or 4e6 x scale in soak tests.
+ * x scale in soak tests if that is more. It also uses enough filters to average out the variance
+ * between them: together, the filters contain at least 4e6 keys, or 4e6 x scale in soak tests.
  *
  * Windows and kinds that do more than set bits have fewer cells. Except in soak tests, more of
- * these cells are weak.
+ * these cells are weak (see measure.h).
  */
 #include "bloomgate/all.h"
 #include "bloomgate/builder.h"
@@ -27,8 +27,8 @@
 
 enum { CHUNK = 4096 };
 
-/* Adds or looks up `n` random hashes that have not been used before. Returns the number of new
- * hashes, or the number that may be present. */
+/* Adds or looks up `n` random hashes that have not been used before. Returns how many added hashes
+ * were new, or how many lookups answered "maybe". */
 static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK];
@@ -59,8 +59,8 @@ static void rate_effort(uint64_t items, double rate, double *filters, double *pr
     *probes = fmax(256, ceil(hits / rate / *filters));
 }
 
-/* Measures one cell: filters designed for `items` keys at `rate` that contain `load` times that
- * many keys. */
+/* Measures one cell. Its filters are designed for `items` keys at `rate`, and contain `load` x
+ * `items` keys. */
 static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
                       uint64_t *state, struct measure_summary *summary)
 {
@@ -117,8 +117,9 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
     return filter;
 }
 
-/* Measures one cell for kinds that fill up, grow, or are built. Some of these kinds have much lower
- * rates than requested. Except in soak tests, such rates are measured with a tenth of the hits. */
+/* Measures one cell for a kind that is neither a Bloom kind nor a window. Some of these kinds have
+ * much lower rates than requested. Except in soak tests, rates below 0.1% are measured with a tenth
+ * of the probes. */
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
 {
@@ -181,7 +182,7 @@ static void rate_other_grid(bg_kind kind)
  * full, and keys from older periods have expired. */
 struct rate_window {
     bg_window_options options;
-    uint64_t items; /* length of the window, which is generations - 1 periods */
+    uint64_t items; /* number of keys per window length, which is generations - 1 periods */
     double rate;
 };
 
@@ -255,7 +256,8 @@ static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t
         for (double rate = 0.1; rate > lowest; rate /= 10) {
             bool too_long = rate < 2e-4 && items != 100000;
             /* An aged window with few keys per period has only a handful of blocks. At a rate of
-             * 10% and with 40 generations, the model's rate is then up to 5% too high. */
+             * 10% and with 40 generations, the model's rate is then up to 5% too high, so such
+             * windows are skipped. */
             bool tiny = items / (generations - 1) < 50;
             if (!too_long && !tiny) {
                 window.rate = rate;
@@ -311,7 +313,7 @@ static void rate_grid(bg_kind kind)
     CHECK_EQ(summary.bad, 0);
 }
 
-/* Tests filters with fewer keys and with more keys than they were designed for. */
+/* Tests filters that contain fewer or more keys than they were designed for. */
 static void rate_loads(bg_kind kind)
 {
     const double loads[] = { 0.25, 0.5, 0.75, 2, 4 };

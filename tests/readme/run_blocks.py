@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the examples in README.md and docs/*.md. Every ```c block with a main function is compiled against an installed
 copy of the library, and the program must exit with status 0. Every ```sh block with <!-- test --> on the preceding line
-must also exit with status 0.
+is run, and must also exit with status 0.
 usage: run_blocks.py BUILD-DIRECTORY"""
 
 import glob

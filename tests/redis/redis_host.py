@@ -31,8 +31,8 @@ CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime erro
 
 
 class Host(service.Service):
-    """A server with the module and configuration options such as port=1 or save="". `arguments` are passed to the
-    module on the loadmodule line."""
+    """A server with the module loaded, and with configuration options such as port=1 or save="". `arguments` are passed
+    to the module on the loadmodule line."""
 
     def __init__(self, program, module, arguments=(), **options):
         super().__init__(program)
@@ -96,7 +96,7 @@ class Host(service.Service):
 
 
 def replica_of(primary, *arguments, **options):
-    """Starts a server that replicates another server."""
+    """Starts a replica of another server."""
     host = Host(primary.program, primary.module, arguments, replicaof=f"127.0.0.1 {primary.port}", **options)
     host.start()
     wait_for(lambda: host.info("replication", "master_link_status") == "up", what="the replica's link")
@@ -158,8 +158,8 @@ def options_of(usage):
 
 
 def servers_of(asked):
-    """If `asked` is a path, returns the program at that path; otherwise, returns the installed servers whose names
-    contain `asked`."""
+    """Returns a list of servers: only the program at the path `asked`, if that is a path; otherwise, the installed
+    servers whose names contain `asked`."""
     if "/" in asked:
         path = os.path.abspath(asked)
         if not os.access(path, os.X_OK):

@@ -13,7 +13,7 @@ CLIENTS = ("redis", "valkey")
 TESTS = (checks.test_bf, checks.test_bf_full, checks.test_bf_grows, checks.test_bf_scandump, checks.test_cf,
          checks.test_cf_grows_and_shrinks, checks.test_cf_scandump, checks.test_pipelines, checks.test_pipeline_error_of_form,
          checks.test_asyncio)
-# In RESP3, the clients return INFO replies as dictionaries, which these tests do not support.
+# In RESP3, the clients return BF.INFO and CF.INFO replies as dictionaries, which these tests do not support.
 FACTS = (checks.test_bf, checks.test_bf_grows, checks.test_cf, checks.test_cf_grows_and_shrinks)
 
 

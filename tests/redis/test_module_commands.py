@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the module's commands: with valid and invalid arguments, in RESP2 and RESP3, all commands must return the same
-replies as the service (--service PATH-OF-BLOOMGATED). Also tests the integration with the server: types, transactions,
-scripts, ACLs, COMMAND DOCS, CONFIG, INFO, events and maxmemory.
+"""Tests the module's commands. With valid and invalid arguments, in RESP2 and RESP3, they must return the same replies
+as the service's commands (--service PATH-OF-BLOOMGATED). Also tests the integration with the server: types,
+transactions, scripts, ACLs, COMMAND DOCS, CONFIG, INFO, keyspace events and maxmemory.
 usage: test_module_commands.py PATH-OF-BLOOMGATE.SO [--service PATH] [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -285,8 +285,8 @@ def test_arguments(pattern):
 
 @alone
 def test_secret(pattern):
-    """Filters from servers with the same secret can be merged; filters with different secrets cannot. Only payloads and
-    the loadmodule line reveal the secret."""
+    """Filters from servers with the same secret can be merged; filters with different secrets cannot. Only DUMP
+    payloads and the loadmodule line reveal the secret."""
     secret = "00112233445566778899aabbccddeeff"
     with Host(pattern.program, pattern.module, ["secret", secret]) as a, \
             Host(pattern.program, pattern.module, ["secret", secret]) as b, Host(pattern.program, pattern.module) as c:
@@ -304,7 +304,7 @@ def test_secret(pattern):
 
 
 def digest_of_new(h):
-    """Returns the digests of a new filter, which depend only on the secret."""
+    """Creates a filter, and returns its digests before and after an add. The digests depend only on the secret."""
     h.ask("DEL", "new")
     assert h.ask("BF.RESERVE", "new", 0.01, 100) == "OK"
     return h.ask("BG.DIGEST", "new"), h.ask("BF.ADD", "new", "x"), h.ask("BG.DIGEST", "new")
@@ -312,7 +312,7 @@ def digest_of_new(h):
 
 @alone
 def test_replicated_secret_is_not_shown(pattern):
-    """Replicas receive the secret with a filter, but their SLOWLOG does not show it."""
+    """A replica receives a filter's secret together with the filter, but does not show the secret in SLOWLOG."""
     secret = bytes(range(16))
     with Host(pattern.program, pattern.module, ["secret", secret.hex()]) as h:
         replica = redis_host.replica_of(h, slowlog_log_slower_than=0)
@@ -345,7 +345,8 @@ def test_secret_is_not_shown(pattern):
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
         assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "a known ID was refused"
         assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "an unknown ID was accepted"
-        # After a restart, the ID in the configuration file becomes known when a filter with the secret is loaded.
+        # After a restart, the ID in the configuration file can be used as soon as a filter with the secret has been
+        # loaded.
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()
@@ -354,7 +355,7 @@ def test_secret_is_not_shown(pattern):
         h.restart()
         assert h.ask("BF.EXISTS", "kept", "x") == 1
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
-        # Until a filter with the secret is loaded, new filters are refused.
+        # Until a filter with the secret has been loaded, new filters that need the secret are refused.
         h.ask("FLUSHALL")
         h.restart()
         assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))
@@ -378,7 +379,8 @@ def test_info(h):
 
 
 def test_maxmemory(h):
-    """Above maxmemory, adds are refused with the policy noeviction, and filters are evicted with allkeys-lru."""
+    """If more memory than maxmemory is in use, adds are refused under the noeviction policy, and filters are evicted
+    under allkeys-lru."""
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     h.ask("CONFIG", "SET", "maxmemory", "1mb")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the module's memory in real servers: the memory that servers report for filters, and the memory that remains in
-use after most filters have been deleted and the server has defragmented the rest. Servers from Linux distributions
-often do not support defragmentation. The test is then skipped; tests/redis/unit/test_redis_memory.c tests
-defragmentation without a server.
+"""Tests the module's memory use in real servers: the memory that servers report for filters, and the memory that
+remains in use after most filters have been deleted and the server has defragmented the rest. Servers from Linux
+distributions often do not support defragmentation. On such servers, the defragmentation test is skipped;
+tests/redis/unit/test_redis_memory.c tests defragmentation without a server.
 usage: test_module_defrag.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import random
@@ -11,11 +11,11 @@ import redis_host
 from redis_host import Error, Skip, wait_for
 
 FILTERS = 8000
-KEPT = 4  # one filter in this many is kept
+KEPT = 4  # one filter in KEPT is not deleted
 
 
 def make(h, names):
-    """Creates filters of three types, with three items each, in a pipeline."""
+    """Creates Bloom and cuckoo filters with three items each, in a pipeline."""
     with h.connect() as c:
         for at in range(0, len(names), 1000):
             requests = []
@@ -42,7 +42,7 @@ def used(h):
 
 
 def test_the_server_counts_all_of_a_filter(h):
-    """used_memory, MEMORY USAGE and the module's own statistics agree."""
+    """used_memory, MEMORY USAGE and the module's own statistics roughly agree."""
     kinds = (("BF.RESERVE", 0.01, 100), ("CF.RESERVE", 100), ("BG.CREATE", "KIND", "blocked", "CAPACITY", 500),
              ("BG.CREATE", "CAPACITY", 500, "MANUAL"))
     for command, *how in kinds:
@@ -71,7 +71,7 @@ def fragmented(h):
 def test_defragmentation_keeps_all_and_frees_the_rest(h):
     answer = h.ask("CONFIG", "SET", "activedefrag", "yes")
     if isinstance(answer, Error):
-        raise Skip("this server cannot defragment")
+        raise Skip("this server does not support defragmentation")
     h.ask("CONFIG", "SET", "activedefrag", "no")
     names = list(range(FILTERS))
     make(h, names)

@@ -57,7 +57,7 @@ def test_file_of_valkey_bloom(pattern):
         h.ask("CONFIG", "SET", "bf.bloom-expansion", 4294967295, "bf.bloom-capacity", 2**40)
         assert h.ask("CONFIG", "REWRITE") == "OK" and h.ask("SAVE") == "OK"
         rewritten = os.path.join(h.folder, "server.conf")
-        h.configure = lambda: rewritten  # the rewritten file contains the same port
+        h.configure = lambda: rewritten  # starts from the rewritten file, with the same port
         h.restart()
         check_values(h, {**VALKEY_FILE, "bf.bloom-expansion": "4294967295", "bf.bloom-capacity": str(2**40)})
         assert h.ask("BF.EXISTS", "k", "a") == 1
@@ -65,7 +65,7 @@ def test_file_of_valkey_bloom(pattern):
 
 @alone
 def test_file_of_redisbloom(pattern):
-    """Option names work without a prefix in Redis 8, with the module's prefix everywhere, and as
+    """RedisBloom's option names work without a prefix in Redis 8, with the module's prefix in all servers, and as
     module arguments."""
     with Host(pattern.program, pattern.module) as h:
         plain = config(h, "bf-error-rate") is not None
@@ -156,8 +156,8 @@ def creation(name, items):
 
 
 def stream():
-    """Yields the commands in a primary's replication stream: new filters with and without items, and adds in the form
-    in which clients sent them."""
+    """Yields the commands in a valkey-bloom primary's replication stream: new filters with and without items, and adds
+    in the form in which clients sent them."""
     for number, name in enumerate(FILTERS):
         yield creation(name, items_of(name, 5) if number % 2 else ())
         yield ("BF.MADD", name, *items_of(name, 30))
@@ -200,7 +200,7 @@ class Primary:
             with link, link.makefile("rb") as file:
                 while not self.greet(link, file):
                     pass
-                while file.read(4096):  # the replica's acknowledgments, until it disconnects
+                while file.read(4096):  # reads the replica's acknowledgments until it disconnects
                     pass
         except OSError as error:
             self.wrong = error
@@ -246,8 +246,8 @@ def test_follows_valkey_bloom(pattern):
 
 @alone
 def test_append_only_file_of_valkey_bloom(h):
-    """Loads an append-only file. The rewritten part of the file contains BF.LOAD commands, and the rest contains the
-    commands that valkey-bloom primaries replicate."""
+    """Loads an append-only file from a server with valkey-bloom. The file starts with a BF.LOAD command, as after a
+    rewrite, followed by the commands that valkey-bloom primaries replicate."""
     with Host(h.program, h.module) as other:
         expected = expected_digests(other)
         loaded = other.ask("BG.DIGEST", "plain")

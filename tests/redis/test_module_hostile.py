@@ -53,12 +53,13 @@ TRAFFIC = (("BF.ADD", "t", "a"), ("BF.EXISTS", "t", "a"), ("BF.MADD", "t", "b", 
 
 
 def use(h):
-    """Runs all commands on an accepted filter, and then deletes the filter."""
+    """Runs many commands on the filter "t", and then deletes it."""
     h.connection.pipeline(TRAFFIC)
 
 
 def restore_all(h, bodies, accepted):
-    """Sends many payloads with RESTORE, and uses the accepted filters."""
+    """Sends payloads with RESTORE. Checks that the filters from accepted payloads contain their keys, and uses these
+    filters."""
     replies = h.connection.pipeline([("RESTORE", "t", 0, sealed(body)) if i % 2 == 0 else ("DEL", "t")
                                      for body in bodies for i in range(2)])[::2]
     for body, reply in zip(bodies, replies):
@@ -76,7 +77,8 @@ def connect(h):
 
 
 def test_every_byte(h):
-    """Modifies every byte of every payload in several ways, and truncates the payload before every byte."""
+    """Modifies each payload in several ways at many positions, and truncates it there. With --payloads, uses every
+    position."""
     for kind in MAKERS:
         connect(h)
         make(h, kind)
@@ -122,7 +124,7 @@ def mutated(rng, data, pool):
 
 def mutated_value(rng, pool):
     """Mutates a random DUMP payload, except for its first byte, which marks it as a module value. The server itself
-    handles other types, and some of them take a very long time to load."""
+    loads values of other types, and some of those take a very long time."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 

@@ -169,7 +169,7 @@ def cuckoo_dump(buckets, keys):
 
 
 def cuckoo_fields(buckets, *keys):
-    """Returns a chain of filters, one for each list of keys, as the fields of a value in an RDB file."""
+    """Returns the fields of an RDB value: a chain of cuckoo filters, one for each list of keys."""
     out = [len(keys), buckets, sum(map(len, keys)), 0, 2, 20, 1]
     for those in keys:
         out += [buckets, cuckoo_slots(buckets, those)]
@@ -351,7 +351,7 @@ def digest_of(h, name, family):
 
 
 def check_sample(h, name, sample):
-    """Checks that a filter gives the same answers as in RedisBloom."""
+    """Checks that a filter gives the same answers and has the same statistics as in RedisBloom."""
     family = "CF" if sample["type"] == "MBbloomCF" else "BF"
     keys = [b"nobody:%d" % i for i in range(sample["absent"])]
     if members_of(sample):
@@ -417,7 +417,7 @@ def test_samples_go_on(h):
 
 
 def test_cuckoo_filters_by_restore(h):
-    """Items are deleted and added; no item is lost, and all changes are saved."""
+    """Checks that no item is lost when others are deleted and added, and that all changes are saved."""
     assert h.ask("RESTORE", "k", 0, payload(cuckoo_value(256, keys_of(200), keys_of(150, "second")))) == "OK"
     keys = keys_of(200) + keys_of(150, "second")
     check_has(h, "k", keys, "CF.MEXISTS")
@@ -448,7 +448,7 @@ def test_cuckoo_filters_by_restore(h):
 
 
 def test_cuckoo_filters_that_disagree(h):
-    """If any number in a value is wrong, the value is refused, and the log states which number is wrong."""
+    """If any of these fields in a value is wrong, the value is refused, and the log states which field is wrong."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     buckets, size = "number of buckets in a filter", "number of bytes in a filter"
     names = ["filters", buckets, "items", None, size, None, buckets, buckets, size]
@@ -463,7 +463,7 @@ def test_cuckoo_filters_that_disagree(h):
 
 
 def test_what_is_cleared_is_ours(h):
-    """After BG.CLEAR, the key has the module's own type and keeps its expiration time."""
+    """After BG.CLEAR, an imported filter has the module's own type, and the key keeps its expiration time."""
     chain = Chain(100, 0.01, keys_of(50))
     assert h.ask("RESTORE", "k", 100000, payload(chain.value())) == "OK"
     assert h.ask("BG.CLEAR", "k") == "OK"
@@ -526,8 +526,8 @@ def test_cut_values(h):
 
 @alone
 def test_rdb_file_of_the_other_module(h):
-    """After one line of the configuration has been changed, the server can load an RDB file written by RedisBloom or
-    valkey-bloom."""
+    """After only the loadmodule line of the configuration has been changed, the server can load an RDB file written by
+    RedisBloom or valkey-bloom."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
         file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),

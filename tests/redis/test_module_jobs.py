@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the background job that verifies the last chunk of a large dump in a thread while the server's state changes:
-writes are paused, the server becomes a replica or shuts down, or the key is modified.
+"""Tests the background job that loads the last chunk of a large dump in a thread. While the job runs, the server's
+state changes: writes are paused, the server becomes a replica or shuts down, or the key is modified.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -68,7 +68,7 @@ def test_the_secret_stays(pattern):
         for i, delay in enumerate((0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.012, 0.02)):
             h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + 1))
             chunks = chunks_of(h)
-            for more in (2, 3):  # the server remembers the current and the previous secret
+            for more in (2, 3):  # two changes, because the server remembers the current and the previous secret
                 h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + more))
             race = Race(h, chunks, ("DEBUG", "SLEEP", delay), ("DEL", "src"))
             assert race.replies(2) == ["OK", 1]
@@ -82,8 +82,8 @@ def test_the_secret_stays(pattern):
 
 @alone
 def test_writes_are_paused(pattern):
-    """Like a write command, the job waits until the pause ends, because the server aborts if data is replicated during
-    a pause."""
+    """Like a write command, the job waits until a pause (CLIENT PAUSE) ends, because the server aborts if data is
+    replicated during a pause."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
@@ -107,7 +107,7 @@ def test_writes_are_paused(pattern):
 
 @alone
 def test_key_goes_during_the_pause(pattern):
-    """A waiting job notices that its key has expired."""
+    """If the key expires while the job is waiting for a pause to end, the load fails."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         race = Race(h, chunks_of(h), ("PEXPIRE", "dst", 50), ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(2) == [1, "OK"]
@@ -176,13 +176,13 @@ def test_becomes_a_replica(pattern):
             for chunk in chunks:
                 answer = h.ask("BG.LOAD", "dst", chunk)
                 assert isinstance(answer, list), answer
-            assert h.ask("BG.DIGEST", "dst") == h.ask("BG.DIGEST", "src"), "the dump can be loaded again"
+            assert h.ask("BG.DIGEST", "dst") == h.ask("BG.DIGEST", "src"), "the dump could not be loaded again"
             h.ask("DEL", "dst")
 
 
 @alone
 def test_failover_while_loading(pattern):
-    """Checks that the old primary has the same data as the new primary."""
+    """Checks that the old and the new primary have the same data after a failover during a load."""
     with Host(pattern.program, pattern.module, repl_backlog_size="64mb") as a:
         b = replica_of(a, repl_backlog_size="64mb")
         try:
@@ -243,7 +243,7 @@ def test_key_changes_while_loading(h):
 
 
 def test_last_chunk_where_clients_cannot_wait(h):
-    """In MULTI and in scripts, the chunk is verified synchronously."""
+    """In MULTI and in scripts, the last chunk is loaded synchronously."""
     chunks = chunks_of(h)
     digest, before = h.ask("BG.DIGEST", "src"), loads(h)
     for way in ("MULTI", "EVAL"):

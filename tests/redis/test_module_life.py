@@ -69,7 +69,7 @@ def test_copied(h):
     h.ask("COPY", "m", "n")
     assert h.ask("DEBUG", "DIGEST-VALUE", "n") == values[0] != values[1]
     h.ask("BF.ADD", "n", "x")
-    assert h.ask("DEBUG", "DIGEST-VALUE", "n") != values[0], "the digest depends on the content"
+    assert h.ask("DEBUG", "DIGEST-VALUE", "n") != values[0], "the digest did not change with the content"
 
 
 @alone
@@ -145,7 +145,7 @@ def test_dumped_and_loaded(h):
 
 
 def test_loaded_in_pieces(h):
-    """Loads a large filter while other commands query it, try to add to it, or reuse its name."""
+    """Loads a large filter in chunks while other commands query it, try to add keys to it, or reuse its name."""
     large(h, "k")
     digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
     while True:
@@ -221,8 +221,8 @@ def test_saved_by_a_child(pattern):
 
 
 def check_killed(pattern, fsync):
-    """Kills the server during adds, and checks that every acknowledged add is recovered. Without fsync, the written
-    data is still in the OS page cache, so only an OS crash or a power failure would lose it."""
+    """Kills the server during adds, and checks that every acknowledged add is recovered. Even without fsync, the
+    written data survives in the OS page cache; only an OS crash or a power failure would lose it."""
     rng = random.Random(3)
     h = Host(pattern.program, pattern.module, appendonly="yes", appendfsync=fsync)
     with h:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tests how much additional memory large filters need. A filter may be saved (by SAVE or in a child process), sent to a
-replica, written to an AOF, or loaded from any of these or from chunks. None of these operations needs a second copy of
-the filter in memory. Announcing a size in a payload does not allocate memory. Memory is measured by the kernel: the
-peak memory of the process (VmHWM) is compared with its memory before or after the action.
+"""Tests how much additional memory large filters need. A filter can be saved (by SAVE or in a child process), sent to a
+replica, or written to an AOF. It can be loaded from an RDB file, a primary, an AOF, or chunks. None of these operations
+must need a second copy of the filter in memory. A size announced in a payload must not cause an allocation. The tests
+use the kernel's statistics: they compare the peak memory of the process (VmHWM) with its memory (VmRSS) before or after
+the operation.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32 selects 1 GiB filters."""
 
@@ -78,7 +79,7 @@ def children(h):
 
 def more_in_child(h, command):
     """Returns the peak memory of the child process that a command starts, minus the memory of the server.
-    The child exits slowly, which leaves time to measure its memory."""
+    rdb-key-save-delay slows the child down, which leaves time to measure its memory."""
     h.ask("CONFIG", "SET", "rdb-key-save-delay", 100000)
     before, most = memory(h, "VmRSS"), 0
     assert not isinstance(h.ask(command), Error), command
@@ -104,10 +105,10 @@ def follower(h):
 
 
 def loaded(h, digest, what):
-    """Checks the filter and the peak memory of a server that has loaded the filter from a file."""
+    """Checks the filter and the peak memory of a server that has loaded the filter from a file or from its primary."""
     assert h.ask("BG.DIGEST", "k") == digest
     extra = memory(h, "VmHWM") - memory(h, "VmRSS")
-    print(f"  {what}: loading needed extra memory of {extra / LARGE:.2f} times the filter size", flush=True)
+    print(f"  {what}: extra memory while loading: {extra / LARGE:.2f} times the filter size", flush=True)
     assert extra < LITTLE, (what, extra)
 
 
@@ -183,7 +184,7 @@ def test_loaded_from_chunks(pattern):
         load(h, chunks[:-1])
         extra = more(h, lambda: load(h, chunks[-1:]))
         thread_has_loaded(h, 1)
-        print(f"  loading the last chunk needed extra memory of {extra / LARGE:.2f} times the filter size", flush=True)
+        print(f"  extra memory while loading the last chunk: {extra / LARGE:.2f} times the filter size", flush=True)
         assert h.ask("BG.DIGEST", "k") == digest
         assert extra < LITTLE, extra
         assert int(h.info("persistence", "rdb_changes_since_last_save")) > 0
@@ -219,8 +220,9 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """BG.CLEAR on a copy creates an empty filter of the same size without duplicating the content first. It takes the
-    parameters from the copy's filter, because the shape stored with a copy does not describe the filter."""
+    """BG.CLEAR on a copy creates an empty filter of the same size without duplicating the content first. The new filter
+    gets its parameters from the copy's filter, because the parameters stored with a copy do not describe that
+    filter."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -237,7 +239,7 @@ def test_clearing_a_copy_touches_few_pages(h):
 
 
 def length_of(body, at):
-    """Parses a length in RDB format. Returns the length and the position after it."""
+    """Parses a length in RDB format. Returns the length and the offset of the byte after it."""
     first = body[at]
     if first >> 6 == 0:
         return first & 63, at + 1
@@ -258,7 +260,8 @@ def string(data):
 
 
 def taken_apart(payload):
-    """Splits a DUMP payload into three parts: the type, state and secret; the content as one chunk; and the rest."""
+    """Splits a DUMP payload into the type, the state, the secret, the content as one byte string, and the RDB
+    version."""
     body = payload[:-10]
     at = 1 + 9
     fields = []
@@ -395,7 +398,7 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        # only half of the size, because buffers of closed connections may be freed in the meantime
+        # checks for only half of the size, because buffers of closed connections may be freed in the meantime
         assert used(h) > start + size // 2, "used_memory does not include the copy that is being dumped"
     wait_for(lambda: used(h) < start + size // 2, what="the copy to be freed")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -417,7 +420,7 @@ def test_buffers_are_counted(h):
 
 @alone
 def test_maxmemory_of_replicas_and_files(pattern):
-    """Data from a primary or from the server's own files is never refused."""
+    """Data from a primary or from the server's own files is not refused, even above maxmemory."""
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
         replica = redis_host.replica_of(h, maxmemory="2mb")
         try:
@@ -438,8 +441,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items. If it accepted them, the filter on the replica might still grow, and
-    would then have different false positives than the filter on the primary."""
+    """A filter that cannot grow refuses items. If it accepted them, the filter on the replica might still grow, and its
+    false positives would then differ from those on the primary."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -462,8 +465,8 @@ def test_growth_that_is_refused(pattern):
 
 @alone
 def test_growth_that_nearly_fits(pattern):
-    """The second filter of a chain is larger than the first. An add either succeeds or is refused before it changes
-    anything."""
+    """maxmemory is set so that the second filter of a chain barely fits or does not fit. Each add must either succeed
+    or be refused before it changes anything."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -486,7 +489,7 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter from another server grows up to this server's limit. Adds from the server's own append-only file are all
+    """A filter from another server grows up to this server's limit. All adds in the server's own append-only file are
     loaded, even beyond the limit."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
@@ -508,8 +511,8 @@ def test_growth_over_the_limit(pattern):
 
 
 def test_stored_expansion_is_bounded(h):
-    """The next filter of a valkey-bloom chain is sized according to the number of bytes in the chain, not the stored
-    parameters."""
+    """The size of the next filter in a valkey-bloom chain is limited to a multiple of the size of the last filter, no
+    matter how large the stored expansion is."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
     assert isinstance(h.ask(*words, *range(100)), list)
     assert isinstance(h.ask("RESTORE", "again", 0, h.ask("DUMP", "k")), str)

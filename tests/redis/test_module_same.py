@@ -12,7 +12,7 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 from service import work
 
-# The commands to run. Every key is compared after each line. "LOAD:from:to" dumps a filter and
+# The commands to run. After each line, every filter is compared across the servers. "LOAD:from:to" dumps a filter and
 # loads it under another name; "BIG:n" stands for n items. A rebuild runs in one transaction, because it would not
 # survive the reloads between lines.
 STORIES = {
@@ -222,7 +222,7 @@ def step(host, line, compare):
 
 
 def restored(host, other):
-    """Returns the filters of one server after DUMP and RESTORE to another server."""
+    """Copies all filters from one server to another with DUMP and RESTORE, and returns facts() of the other server."""
     other.ask("FLUSHALL")
     for name in host.ask("KEYS", "*"):
         reply = other.ask("RESTORE", name, 0, host.ask("DUMP", name))
@@ -297,7 +297,7 @@ def rewrite(host):
 
 
 def restarted(host):
-    """Returns the filters of a server after kill -9 and a restart from its AOF."""
+    """Kills the server, restarts it from its AOF, and returns its facts()."""
     host.kill()
     host.start()
     return facts(host)
@@ -355,8 +355,8 @@ def test_windows_move(pattern):
 
 @alone
 def test_windows_of_a_late_replica(pattern):
-    """If a replica loads a window after some rotations, the window rotates together with the primary's, and the two
-    stay identical."""
+    """If a replica loads a window after some rotations, the replica's window then rotates together with the primary's,
+    and the two stay identical."""
     with Host(pattern.program, pattern.module) as host:
         for kind in ((), ("AGED",)):
             host.ask("DEL", "w")
@@ -388,7 +388,7 @@ def within_period(found):
 
 
 def period(host):
-    """Returns the number of the window's current period. Uses BG.ROTATE, which does not advance a window that rotates
+    """Returns the index of the window's current period. Uses BG.ROTATE, which does not advance a window that rotates
     by the clock."""
     reply = host.ask("BG.ROTATE", "w")
     assert not isinstance(reply, Error), reply

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Checks that the adapter compiles with the functions of each known RocksDB version, and rejects
-# unknown versions. The test uses the installed headers with a changed version number.
+# Checks that the adapter compiles for each variant of the RocksDB interface that it supports, and
+# that it rejects unknown versions. The test uses the installed headers with a changed version
+# number.
 # usage: check_versions.sh COMPILER ROCKSDB-INCLUDE INCLUDE...
 set -euo pipefail
 compiler=$1 installed=$2
@@ -32,8 +33,8 @@ includes=(-I"$adapter")
 for include in "$@"; do
     includes+=(-I"$include")
 done
-for version in 9.6 11.9; do # one version for each order of the virtual functions; the installed
-                            # version covers the third order
+for version in 9.6 11.9; do # the order of the virtual functions differs between these versions; the
+                            # installed version has a third order
     compile $version rocksdb_policy.cc && status=0 || status=1
     judge "RocksDB $version compiles" $status
 done

@@ -1,7 +1,8 @@
 /*
- * Tests real databases. Get, MultiGet and iterators find every key, whatever the kind and size of
- * the filter, and whatever policy reads it. Lookups of absent keys read no blocks, the kind of a
- * filter depends on its level, and invalid policy names return an error message.
+ * Tests real databases. Get, MultiGet and iterators find every key, regardless of the kind and size
+ * of the filter, and of the policy that reads it. Lookups of absent keys read almost no blocks, the
+ * kind of a filter depends on its level, and invalid policy names are rejected with an error
+ * message.
  */
 #include <cstring>
 #include <filesystem>
@@ -39,7 +40,7 @@ std::string Key(int number)
     return text;
 }
 
-/* A directory that is deleted with the object. */
+/* A temporary directory, which the destructor deletes. */
 class Scratch
 {
   public:
@@ -130,7 +131,8 @@ class Store
         MUST(db_->Flush({}).ok());
     }
 
-    /* Overwrites keys, deletes keys and compacts files, so that keys occur several times. */
+    /* Overwrites and deletes keys, and then compacts files that contain several versions of a key.
+     * */
     void Churn()
     {
         for (int i = 0; i < kKeys; i += 6) {
@@ -180,7 +182,8 @@ class Store
         return lost;
     }
 
-    /* Reads the keys of each prefix with an iterator that may use the filter for that prefix. */
+    /* Reads the keys of each prefix with an iterator that can query the filter for that prefix.
+     * Returns the number of prefixes with the wrong number of keys. */
     int LostByPrefix()
     {
         int lost = 0;
@@ -310,7 +313,7 @@ void absent_keys_cost_no_reads()
 }
 
 /* The bottommost level uses the policy's kind of filter, and other levels use blocked filters. The
- * test detects the kind by the size of the filters. */
+ * test infers the kind from the size of the filters. */
 void the_bottom_has_its_own_kind()
 {
     const Scratch scratch;
@@ -346,7 +349,7 @@ void files_to_be_ingested_are_for_the_bottom()
     MUST(store.ReadsOfAbsent(2) < 60);
 }
 
-/* Every policy can use the filters of all other policies. */
+/* Every Bloomgate policy can use the filters of all other Bloomgate policies. */
 void policies_read_each_other()
 {
     const char *policies[] = { "bloomgate:10", "bloomgate:16", "bloomgate:12:fuse",
@@ -424,7 +427,7 @@ void verification_finds_what_is_missing()
                 MUST(made.builder->MaybePostVerify(content).ok());
             }
             MUST(made.builder->MaybePostVerify("anything")
-                     .ok()); /* the hashes were already verified and discarded */
+                     .ok()); /* the hashes were discarded after the first verification */
             const std::unique_ptr<FilterBitsReader> reader(
                 made.policy->GetFilterBitsReader(content));
             int denied = 0;
@@ -550,7 +553,7 @@ int main()
         { "verification finds missing keys", verification_finds_what_is_missing },
         { "readers accept any bytes and any batch",
           readers_take_any_bytes_and_any_batch },
-        { "invalid policy names return an error message", names_are_explained },
+        { "invalid policy names are rejected with an error message", names_are_explained },
         { "policy names are preserved", names_come_back },
     };
     return MustRun(cases);

@@ -1,5 +1,5 @@
-"""Tests the adapter with RocksDB's packaged tools. db_bench, ldb and sst_dump read the policy from an OPTIONS file, and
-load the library with LD_PRELOAD.
+"""Tests the adapter with RocksDB's packaged tools. db_bench, ldb and sst_dump read the policy from an OPTIONS file. The
+adapter is loaded into them with LD_PRELOAD.
 usage: test_rocksdb_tools.py libbloomgate_rocksdb.so"""
 
 import glob
@@ -135,8 +135,8 @@ def sst_dump_names_them(folder):
 
 
 def damaged_filters_lose_nothing(folder):
-    """Overwrites the marker that identifies the filter in each table file. The files have no checksums. Every key is
-    still found."""
+    """Overwrites the marker that identifies the filter in each table file. The files have no checksums, so RocksDB does
+    not detect the damage. Every key must still be found."""
     bench(folder, "bloomgate:10", "fillseq,compact", "--checksum_type=0")
     damaged = 0
     for path in glob.glob(f"{folder}/db/*.sst"):
@@ -171,7 +171,7 @@ def main():
     global passed, failed
     missing = [tool for tool in ["db_bench", "ldb", "sst_dump"] if not shutil.which(tool)]
     if missing:
-        print(f"skipped: no {', '.join(missing)} (Debian: rocksdb-tools)")
+        print(f"skipped: {', '.join(missing)} not found (Debian package: rocksdb-tools)")
         sys.exit(77)
     for test in TESTS:
         with tempfile.TemporaryDirectory(prefix="bloomgate_rocksdb_tools.") as folder:

@@ -38,7 +38,7 @@ def run(s):
         a.ask("POST", f"{F}/{coded}/add", 200, {"keys": ["x"]})
         assert s.ask("BG.EXISTS", name, "x") == 1, name
         check_headers(s, coded)
-        # the refused upload writes the name to the log and the events
+        # the service refuses this upload, and writes the name to the log and the events
         a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")
     page = a.told("GET", f"{F}?count=1000", 200)
     assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list does not contain exactly the created names"
@@ -52,7 +52,7 @@ def run(s):
 
 
 def check_headers(s, coded):
-    """A name in a header field cannot break out of the field."""
+    """Checks that a filter name cannot break out of an HTTP header field."""
     with Wire(s) as wire:
         wire.send(request("GET", f"{F}/{coded}/file"))
         status, headers, _ = wire.answer()

@@ -1,5 +1,5 @@
 // Tests ioredis: the BF and CF commands called by name, pipelines, transactions, and scan streams.
-// ioredis returns the same replies in both protocols: booleans as numbers, maps as lists.
+// ioredis returns the same replies in both protocols: booleans as numbers, and maps as lists.
 // usage: node client_ioredis.mjs PORT 2|3 PATH-OF-SOCKET
 //        in a directory whose node_modules contains ioredis
 import { fails, finish, holds, load, range, same } from "./client_checks.mjs";

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Runs a load test of an existence check while its filter is being rebuilt.
 
-The filter is built from N IDs and has a false-positive rate of 0.5%. The quiet phase sends only lookups, as fast as the
-client can send them. The second phase sends the same lookups while the filter is rebuilt from all IDs (BG.REBUILD, fed
-by another client) and 1,000 new IDs are added each second. Every ID that was added, before or during the rebuild, must
-be found afterward. The test checks a sample of the N IDs, and all new IDs. The new IDs are also checked throughout the
-run.
+The filter is built from N IDs (--ids) and has a false-positive rate of 0.5%. The first phase, which is quiet, sends
+only lookups, as fast as the client can send them. The second phase sends the same lookups while the filter is rebuilt
+from all IDs (BG.REBUILD, fed by another client) and 1,000 new IDs are added each second. Every ID that was added,
+before or during the rebuild, must be found afterward. The test checks a sample of the N IDs, and all new IDs. The new
+IDs are also checked while they are being added.
 
-Prints the latencies of both phases, their ratio, and the memory of the process and of its filter. Fails if an ID was
-lost. Times are printed but not checked.
+Prints the latencies of both phases, the ratio of their p99 latencies, and the memory of the process and of its filter.
+Fails if an ID was lost, the rebuild did not finish, or the service exited with an error. Times are printed but not
+checked.
 
-usage: existence_drill.py BIN [--ids 2e8] [--seconds 10]"""
+usage: existence_drill.py BIN [--ids 2e8] [--seconds 5]"""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
 """Sends HTTP requests to the service and checks every response against the API contract. The
-test_http*.py scripts use this module. Problems are raised as AssertionError."""
+test_http*.py scripts use this module. Problems raise AssertionError."""
 
 import http.client
 import json
@@ -47,7 +47,7 @@ CONTRACT = Contract()
 
 
 class Asker(check_contract.Service):
-    """Works like ask() in check_contract.py, but over one persistent connection."""
+    """Sends requests to the service under test, and checks the responses."""
 
     def __init__(self, served, user=None):
         super().__init__(f"http://127.0.0.1:{served.http_port}", CONTRACT, user)
@@ -55,14 +55,14 @@ class Asker(check_contract.Service):
         self.mock = False
 
     def told(self, *arguments, **named):
-        """Returns only the content of a response."""
+        """Sends a request with ask(), and returns only the content of the response."""
         return self.ask(*arguments, **named)[1]
 
     def make(self, name, **spec):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Returns only the status, without checking it against the contract."""
+        """Sends a request and returns only the status. The response is not checked against the contract."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()

@@ -6,9 +6,9 @@ Every client adds its own keys and records how many of them the service has ackn
 and a restart, every acknowledged key must be present in filters that only grow (BF) and in filters that count keys
 (CF), even if the kill interrupted a snapshot. Two clients add the same keys, because the reply that a key already
 exists must be as durable as the reply that the key was added. A Mover thread creates, renames and drops filters. After
-a kill, each renamed filter has all its keys and only its new name, and dropped filters no longer exist. Disturber
-threads run at the same time. They copy, merge, fold, clear and expire filters, and start snapshots. Recovery is
-repeatable, so a filter has the same digest after every restart.
+a kill, each renamed filter must have all its keys and only its new name, and dropped filters must no longer exist.
+Disturber threads run at the same time. They copy, merge, fold, clear and expire filters, and start snapshots. Recovery
+must be repeatable: if the service is killed again before any write, a filter has the same digest after both restarts.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
            [--disturbers N]"""
@@ -95,7 +95,7 @@ class Service:
         end = time.monotonic() + 120
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise RuntimeError(f"the service exited with {self.process.returncode}")
+                raise RuntimeError(f"the service exited with code {self.process.returncode}")
             try:
                 connection = Connection(self.port)
                 connection.ask("BF.CARD", "none")
@@ -180,7 +180,7 @@ class Mover(threading.Thread):
 
 
 class Disturber(threading.Thread):
-    """Runs random commands that do not change the results that the drill verifies."""
+    """Runs random commands that do not affect the filters that the drill verifies."""
 
     COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
                 "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",
@@ -268,7 +268,7 @@ def drill(program, kills, policy, seed, disturbers):
         code = service.stop()
         if code != 0:
             failed += 1
-            print(f"the service exited with {code}")
+            print(f"the service exited with code {code}")
         if service.complaints():
             failed += 1
             print("".join(service.complaints()[:20]))

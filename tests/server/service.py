@@ -73,7 +73,7 @@ HISTORY = collections.deque(maxlen=4)  # the last requests and replies, shown on
 
 
 class Connection:
-    """A socket that speaks RESP2 and RESP3. Errors are returned, not raised."""
+    """A socket that speaks RESP2 and RESP3. Error replies are returned, not raised."""
 
     def __init__(self, port, timeout=60, path=None):
         if path:
@@ -141,7 +141,8 @@ class Connection:
         return [self.reply() for _ in requests]
 
     def is_closed(self):
-        """Waits until the peer closes the connection or sends data. Returns whether it has closed the connection."""
+        """Waits until the peer closes the connection or sends data. Returns whether the peer has closed the
+        connection."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -168,7 +169,7 @@ def free_port():
 
 
 class Service:
-    """A bloomgated process with the given configuration lines, in a temporary directory that is removed at the end."""
+    """A bloomgated process with the given configuration lines, in a temporary directory that remove() deletes."""
 
     def __init__(self, program, *lines, http=False, env=None, prefix=()):
         self.program = program
@@ -256,7 +257,7 @@ class Service:
             self.connection = None
 
     def memory(self, field="VmRSS"):
-        """Returns the memory of the process in bytes, as reported by the kernel."""
+        """Returns one of the kernel's memory statistics for the process, in bytes."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             for line in file:
                 if line.startswith(field + ":"):

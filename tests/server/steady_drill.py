@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Runs a mixed workload for a long time, and checks that the service's memory does not grow.
 
-Clients connect and disconnect; add, query and delete; create and drop filters; copy, merge,
-dump, rebuild and rotate; take snapshots, send malformed requests, scrape metrics and read the
-dashboard's data. The set of names and the content of each filter are bounded, so memory has no
-reason to grow once every name has been used. Memory is sampled every second. The first fifth of the samples is warm-up.
-In the rest, the mean of the last quarter may exceed the mean of the first quarter by at most 5% or 4 MiB, whichever is
-larger.
+Clients connect and disconnect; add, query and delete keys; create, drop, copy, merge, dump, rebuild and rotate filters;
+take snapshots; send malformed requests; scrape metrics; and read the dashboard's data. The number of filter names and
+the content of each filter are bounded, so memory has no reason to grow once every name has been used. Memory is sampled
+every second. The first fifth of the samples is discarded as warm-up. Of the remaining samples, the mean of the last
+quarter must not exceed the mean of the first quarter by more than 5% or 4 MiB, whichever is larger.
 
 usage: steady_drill.py BLOOMGATED [--seconds 1800] [--seed N]"""
 

@@ -13,7 +13,7 @@ enum { SLAB = 14 << 10 }; /* the server does not move larger allocations */
 
 struct redis_api redis;
 
-/* Simulates the server's defragmentation context, which counts the calls and decides when to
+/* A fake defragmentation context, which counts the calls and decides when the server requests a
  * stop. */
 struct RedisModuleDefragCtx {
     bool late;
@@ -31,7 +31,7 @@ void redis_secret_leave(struct redis_secret *held)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* The header of every allocation. Addresses are multiples of 16. */
+/* This header precedes every allocation. Addresses are multiples of 16. */
 struct piece {
     void *base;
     size_t bytes;
@@ -127,7 +127,7 @@ static struct fake_entry *entry_of(struct fake *h, const char *name)
     return entry;
 }
 
-/* Defragments the way a server does: calls the module once, or repeatedly while more work remains.
+/* Defragments the way a server does: calls the module until no work remains.
  * Returns the number of calls. */
 static size_t defragment(struct fake_entry *entry, RedisModuleDefragCtx *ctx)
 {
@@ -174,7 +174,8 @@ TEST(module_memory__objects_of_every_sort_are_moved)
     }
 }
 
-/* A filter imported from RedisBloom and its copies are allocated by the server's allocator. */
+/* A filter imported from RedisBloom is allocated with the server's allocator, and can be moved. Its
+ * copies also use this allocator. */
 TEST(module_memory__filters_of_others_are_moved)
 {
     struct fake h;

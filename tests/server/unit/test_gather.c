@@ -1,6 +1,6 @@
 /*
- * Tests data that arrives in several parts: announced bytes use no memory, received bytes can be
- * read, and the memory of released bytes is freed.
+ * Tests the buffer for data that arrives in several parts. Bytes that are only announced use no
+ * memory, received bytes can be read, and the memory of released bytes is freed.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -21,7 +21,7 @@ TEST(gather__is_zero_until_it_comes)
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 0 && gather.bytes[sizes[i] - 1] == 0);
         memset(gather.bytes, 'x', sizes[i]);
-        /* less than GATHER_STEP bytes, so no memory is freed */
+        /* releases fewer than GATHER_STEP bytes, so no memory is freed */
         gather_give(&gather, sizes[i]);
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 'x' && gather.bytes[sizes[i] - 1] == 'x');
@@ -67,7 +67,7 @@ TEST(gather__counts_what_has_come)
         struct gather gather;
         counting_start(&c);
         CHECK(gather_begin(&gather, sizes[i], &c.hooks));
-        CHECK_EQ(c.live, 0); /* reserved addresses are not counted */
+        CHECK_EQ(c.live, 0); /* reserved address space does not count as memory */
         for (size_t n = 1; n <= sizes[i]; n += sizes[i] / 5 + 1) {
             CHECK(gather_count(&gather, n));
             CHECK(gather.counted >= n && gather.counted < n + STEP + 4096);

@@ -1,7 +1,7 @@
 /*
- * Tests statistics over time. Each point is returned for the time at which it was added, and
- * omitted points are unknown. The value for a minute is the mean of its points. Rings wrap around,
- * and the clock may stop, jump or move back.
+ * Tests the history of statistics. Each point is returned with the time at which it was added, and
+ * points that were never added are unknown (NaN). The value for a minute is the mean of its points.
+ * The tests also cover ring buffers that wrap around, and clocks that stop, jump or move back.
  */
 #include "history.h"
 
@@ -163,7 +163,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     CHECK_EQ(range.points, 4);
     CHECK_EQ(range.from, BEGIN + 88 * HISTORY_STEP);
     CHECK(values[0] == 88 && values[1] == 89 && values[2] == 1000 && values[3] == 1001);
-    for (uint64_t i = 0; i < 100; i++) { /* adds points before all stored points */
+    for (uint64_t i = 0; i < 100; i++) { /* adds points that are older than all stored points */
         history_add(h, BEGIN - 86400 + i * HISTORY_STEP, &(double){ 7 });
     }
     range = read_last(h, 60, 0, values);
@@ -178,7 +178,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
 }
 
 /* For random sequences of times, each value that is read is either unknown or the value that was
- * added at that time, and ranges stay within their bounds. */
+ * added at that time, and no range has too many points or starts in the future. */
 TEST(history__any_times)
 {
     for (size_t round = 0; round < 50 * check_scale(); round++) {

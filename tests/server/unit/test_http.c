@@ -1,8 +1,7 @@
 /*
  * test_http.c - tests the parsing of HTTP requests, header fields and targets, and the writing of
- * responses. Requests are split at every byte, refused for every possible reason, and tested at
- * their limits. The results for random requests are compared with a reference that uses regular
- * expressions.
+ * responses. The tests split requests at every byte, trigger every error, and reach every limit.
+ * The results for random requests are compared with a reference that uses regular expressions.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -394,7 +393,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    /* exactly 256 bytes, which is the limit including the CR */
+    /* exactly 256 bytes, the limit, which includes the CR */
     memset(line + 2, 'x', 254);
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
@@ -570,7 +569,8 @@ TEST(http__random_streams_the_same_in_pieces)
 
 /* ---- Targets ----------------------------------------------------------------------------- */
 
-/* Checks that a target's path has the given parts, or is malformed if `count` is negative. */
+/* Checks that a target's path has the given parts, or that it is malformed if `count` is negative.
+ * */
 static void check_path(const char *target, int count, const bg_bytes *parts)
 {
     static char room[HTTP_LINE_BYTES];
@@ -792,7 +792,8 @@ TEST(http__entity_tags)
 {
     static const struct {
         const char *value;
-        /* the result for the tag "1f" in If-Match (strong) and If-None-Match (weak) */
+        /* whether the value matches the tag "1f" in If-Match (strong) and in If-None-Match (weak)
+         * */
         enum http_match strong, weak;
     } known[] = { { "\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { "W/\"1f\"", HTTP_MATCH_NO, HTTP_MATCH_YES },

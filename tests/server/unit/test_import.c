@@ -1,6 +1,6 @@
 /*
- * Tests RedisBloom and valkey-bloom filters that are loaded by BF.LOAD, by CF.LOADCHUNK, or from
- * the fields that the original modules save. Incomplete or inconsistent data is refused, and never
+ * Tests loading RedisBloom and valkey-bloom filters with BF.LOAD, with CF.LOADCHUNK, or from the
+ * fields that the original modules save. Incomplete or inconsistent data is refused, and never
  * produces a filter that reports its own items as absent.
  */
 #include "server/support/fake_host.h"
@@ -22,7 +22,7 @@ static size_t item_key(char key[32], size_t i)
     return (size_t)snprintf(key, 32, "item-%zu", i);
 }
 
-/* Creates a filter file in the given format, with this many items. */
+/* Creates a filter file in the given format, with the given number of items. */
 static struct file foreign_file(bg_foreign_format format, size_t capacity, double rate,
                                 size_t items)
 {
@@ -267,8 +267,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* loads a 46-byte header, which ends with an unused pointer, and then chunks; a chunk that
-     * crosses the end of a filter is refused */
+    /* Loads a 46-byte header, which ends with an unused pointer, and then the chunks. A chunk that
+     * crosses the end of a filter is refused. */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);
@@ -285,8 +285,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     fake_end(&h);
 }
 
-/* The sizes are in the header. Impossible sizes are refused immediately, and inconsistent sizes are
- * refused when the data arrives. */
+/* The header contains the sizes of the filters. Impossible sizes are refused immediately, and
+ * inconsistent sizes are refused when the data arrives. */
 TEST(import__forged_cuckoo_filters)
 {
     static const struct {
@@ -321,7 +321,7 @@ TEST(import__forged_cuckoo_filters)
         if (strncmp(got, forgeries[f].expected, strlen(forgeries[f].expected)) != 0) {
             check_fail(__FILE__, __LINE__, "%zu: %s", f, got);
         }
-        if (h.entries_count) { /* the filter is in doubt, so it answers "maybe" */
+        if (h.entries_count) { /* the filter is not completely loaded, so it answers "maybe" */
             CHECK_STR(fake(&h, "CF.EXISTS k item-1"), ":1");
             CHECK_STR(fake(&h, "CF.EXISTS k nobody"), ":1");
         }
@@ -334,7 +334,7 @@ TEST(import__forged_cuckoo_filters)
 
 enum { FIELDS = 256 };
 
-/* A field with its type, as stored by a server. */
+/* A field and its type, as a server stores them. */
 struct field {
     char type; /* 'n' (number), 'r' (real) or 's' (string) */
     uint64_t number;
@@ -350,7 +350,7 @@ struct fields {
     struct field of[FIELDS];
     size_t count, at;
     bool failed;
-    size_t held; /* strings that have not been released yet */
+    size_t held; /* number of strings that have not been released yet */
 };
 
 static struct fields *fields_of_source(struct import_source *source)
@@ -393,7 +393,7 @@ static void fields_put_bytes(struct import_sink *sink, const void *bytes, size_t
     field->n = n;
 }
 
-/* Returns the next field. The field must have the given type, as servers require. */
+/* Returns the next field. Like a server, fails if there is none or if it has a different type. */
 static const struct field *fields_next(struct import_source *source, char type)
 {
     struct fields *fields = fields_of_source(source);
@@ -544,7 +544,7 @@ TEST(import__fields_of_large_links)
     fields_end(&fields);
 }
 
-/* Tests fields that are truncated at every position, and every field with a different type. */
+/* Tests values whose last fields are missing, and values in which one field has the wrong type. */
 TEST(import__fields_that_are_not_there)
 {
     static struct fields fields;
@@ -569,7 +569,7 @@ TEST(import__fields_that_are_not_there)
     }
 }
 
-/* Impossible numbers in any field are refused or harmless. */
+/* A wrong number or length in any field is either refused or harmless. */
 TEST(import__fields_that_lie)
 {
     static const uint64_t lies[] = {
@@ -599,8 +599,8 @@ TEST(import__fields_that_lie)
     }
 }
 
-/* RedisBloom versions before 2.2 may have used a different hash, and the saved value does not show
- * which hash was used. */
+/* Only one encoding version of each format is accepted. RedisBloom versions before 2.2 may have
+ * used a different hash, and the saved value does not show which hash was used. */
 TEST(import__versions)
 {
     static struct fields fields;
@@ -620,7 +620,7 @@ TEST(import__versions)
     CHECK_EQ(fields_load(&fields, BG_FOREIGN_GUAVA, 4, &made), BG_ENOTSUP);
 }
 
-/* Redundant fields of a cuckoo filter must agree with each other and with its bytes. */
+/* Redundant fields of a cuckoo filter must agree with each other and with the filter's bytes. */
 TEST(import__fields_of_a_cuckoo_filter_that_disagree)
 {
     enum {

@@ -1,7 +1,7 @@
 /*
- * Tests the journal on disk. Appended records can be read again, each policy keeps its guarantee,
- * threads share writes and syncs, and segments are started and removed. The process may be killed,
- * the disk may fail or be full, and power may be lost at any system call.
+ * Tests the journal on disk. Appended records can be read again, each sync policy keeps its
+ * guarantee, threads share writes and syncs, and segments are started and removed. The tests also
+ * kill the process, make the disk fail or fill up, and simulate a power loss at every system call.
  */
 #define _GNU_SOURCE /* kill, usleep */
 
@@ -79,7 +79,7 @@ static uint64_t add(struct journal *journal, uint64_t k)
     return sequence;
 }
 
-/* The result of reading the journal: the numbers of the adds, in order. */
+/* The result of reading the journal: the IDs of the adds, in order, and the number of gaps. */
 enum { HEARD_MAX = 1 << 16 };
 
 struct heard {
@@ -117,7 +117,7 @@ static struct journal_report read_all(const char *folder)
     return report;
 }
 
-/* Checks that the reported adds are 0 to n - 1. */
+/* Checks that adds 0 to n - 1 were read, in order. */
 static void check_heard(uint64_t n)
 {
     CHECK_EQ(heard.n, n);
@@ -215,7 +215,7 @@ TEST(journal__the_longest_frames_and_no_longer_ones)
     bg_errinfo why;
     CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_EQUOTA);
     keys.len = most;
-    for (int i = 0; i < 5; i++) { /* more bytes than the buffer holds */
+    for (int i = 0; i < 5; i++) { /* appends more bytes than the buffer can hold */
         CHECK_OK(journal_append(journal, &record, 1, NULL, &why));
     }
     struct journal_record two[2] = { record, { .type = JOURNAL_MARK } };
@@ -276,7 +276,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* the journal was not started, so no file was changed */
+    must_close(second); /* closing the journal without calling journal_begin changes no file */
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
@@ -425,7 +425,8 @@ TEST(journal__segments_go_one_after_the_other)
         (void)add(journal, k);
         CHECK_OK(journal_rotate(journal, &first, NULL));
     }
-    /* the calls: write, sync, unlink, open the directory, sync the directory */
+    /* makes the last of these calls fail: write, sync, unlink, open the directory, sync the
+     * directory */
     fail_call(DISK_EIO, 4);
     CHECK_EQ(journal_remove_before(journal, first, &removed, &why), BG_EIO);
     disk.at = 0;
@@ -469,7 +470,8 @@ TEST(journal__other_files_are_left_alone)
 
 /* ---- Tails and damage ---------------------------------------------------------------- */
 
-/* Creates a journal whose process died after writing ten adds. */
+/* Creates a journal whose process died after writing ten adds, the first `synced` of which were
+ * synced. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
     /* creates the directory before the fork, so that both processes use it */
@@ -626,8 +628,7 @@ TEST(journal__damage_is_an_error_and_changes_nothing)
         bg_errinfo why;
         CHECK_OK(journal_open(files_folder(), NULL, &journal, &why));
         bg_err err = journal_begin(journal, &report, &why);
-        /* If all frames were synced together, no later frame records that the invalid frame was
-         * synced. */
+        /* Only if `synced` is 5 does a later frame record that the invalid frame was synced. */
         CHECK_EQ(err, synced == 5 ? BG_ECHECKSUM : BG_OK);
         if (err) {
             CHECK(strstr(why.message, "journal-00000000000000000001.log at byte 244"));
@@ -751,8 +752,8 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Checks that all adds of every worker are present, in the order in which the worker appended
- * them. */
+/* Checks that every worker's adds are all present, in the order in which the worker appended them.
+ * */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -765,7 +766,7 @@ static void check_workers(uint64_t rounds)
     }
 }
 
-/* The reports from the journal's thread. */
+/* The latest report from the journal's thread, and the number of reports. */
 struct listener {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -827,7 +828,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
             CHECK_OK(journal_start(journal, listen, &listener, NULL));
         }
         run_workers(workers, journal, rounds, true, false);
-        for (int i = 0; i < 5; i++) { /* rotates while the workers append */
+        for (int i = 0; i < 5; i++) { /* starts new segments while the workers append */
             CHECK_OK(journal_rotate(journal, NULL, NULL));
             CHECK_OK(journal_tick(journal, NULL));
         }
@@ -849,7 +850,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
     }
 }
 
-/* Delays the first sync until all threads have appended. */
+/* Delays the first sync until every thread has appended a record. */
 static struct journal *slow_journal;
 
 static void slow_first_sync(void)
@@ -922,7 +923,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     CHECK_EQ(state_of(slow_journal).written, 1);
     CHECK_OK(journal_sync(slow_journal, NULL));
     CHECK_EQ(journal_durable(slow_journal), 3);
-    /* writing the header also calls add_during_write */
+    /* writing the new segment's header also calls add_during_write */
     CHECK_OK(journal_rotate(slow_journal, NULL, NULL));
     disk.on_write = NULL;
     disk.on_sync = NULL;
@@ -933,8 +934,8 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     files_clean();
 }
 
-/* The segment's size when the last sync started. The sync does not cover any bytes beyond this
- * size. */
+/* The size of the first segment when the last sync started. Bytes beyond this size might not be
+ * synced. */
 static _Atomic uint64_t promised_bytes;
 
 static void note_size(void)
@@ -1034,7 +1035,8 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        /* the filter already contains this add, so the add must not be lost */
+        /* in the service, the filter would already contain this key, so the record must not be lost
+         * */
         (void)add(journal, 1);
         (void)add(journal, 2);
         fail_call(faults[i], 0);
@@ -1105,8 +1107,8 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* Writes the number of empty manifests that `context` points to. Returns BG_ECANCELED if the number
- * is 0. */
+/* Writes empty manifests. `context` points to the number of manifests. Returns BG_ECANCELED if that
+ * number is 0. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1142,7 +1144,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     (void)add(journal, 0);
     CHECK_OK(journal_sync(journal, NULL));
     (void)add(journal, 1);
-    fail_call(DISK_EIO, 1); /* written, but not synced */
+    fail_call(DISK_EIO, 1); /* the write succeeds, but the sync fails */
     CHECK_EQ(journal_sync(journal, &why), BG_EIO);
     disk.at = 0;
     CHECK_EQ(why.os_errno, EIO);
@@ -1151,13 +1153,14 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(journal_durable(journal), 1);
-    /* All content is saved in base files, and a new segment records this. */
+    /* journal_reopen starts a new segment, which records that all content is saved in base files.
+     * */
     CHECK_EQ(journal_next(journal), 3);
     CHECK_EQ(journal_reopen(journal, fill, &number, &why), BG_ECANCELED);
     check_failed(journal, EIO);
     number = 4;
     CHECK_OK(journal_reopen(journal, fill, &number, &why));
-    /* the base files contain the appended records */
+    /* earlier records are durable too, because the base files contain their changes */
     CHECK_EQ(journal_durable(journal), 6);
     CHECK_EQ(add(journal, 0), 7);
     CHECK_EQ(state_of(journal).segments, 1);
@@ -1252,8 +1255,8 @@ TEST(journal__a_long_manifest_begins_a_fresh_segment)
     files_clean();
 }
 
-/* No matter what fails during recovery, the journal either stays failed or works, and a reader
- * finds either the old journal or the new journal. */
+/* No matter which call fails while a failed journal is reopened, the journal either stays failed or
+ * works again, and a reader finds either the old journal or the new journal. */
 TEST(journal__coming_back_can_fail_at_every_call)
 {
     unsigned long failures = 0;
@@ -1323,7 +1326,8 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     disk.at = 0;
     CHECK_EQ(add(journal, 1), 2);
     CHECK_OK(journal_sync(journal, NULL));
-    /* the calls: open, write, sync, rename, open the directory, sync the directory */
+    /* makes the last of these calls fail: open, write, sync, rename, open the directory, sync the
+     * directory */
     fail_call(DISK_EIO, 5);
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
@@ -1341,15 +1345,15 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
 /* ---- A journal whose process dies at any system call --------------------------------- */
 
 /*
- * A catalog with one object, whose content is the number of changes and a digest of the changes in
- * order. A checkpoint consists of the same steps as in the service: rotate, save the object (in its
- * manifest entry), write the manifest, sync, and remove old segments.
+ * A catalog with a single object. The object's content is the number of changes and a digest of all
+ * changes in order. A checkpoint consists of the same steps as in the service: rotate, save the
+ * object (in its manifest entry), write the manifest, sync, and remove old segments.
  */
 enum { LIFE = 40 };
 
 struct life {
     uint64_t changes, digest;
-    uint64_t from; /* the content already includes all frames before this one */
+    uint64_t from; /* the content includes the changes in all frames before this one */
 };
 
 static void life_change(struct life *life, uint64_t hash)
@@ -1416,7 +1420,8 @@ static bg_err life_step(struct journal *journal, struct life *life)
     return err;
 }
 
-/* The state recovered from the journal: first the last complete manifest, then the changes. */
+/* The state recovered from the journal: the last complete manifest, to which the later changes are
+ * applied. */
 struct life_back {
     struct life life, entry;
 };
@@ -1516,7 +1521,7 @@ TEST(journal__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 200); /* about the number of system calls in a run */
+    CHECK(deaths * step > 200); /* the process died at enough system calls */
 }
 
 /* Handles an error as the service does: saves all content and reopens the journal if it has failed,
@@ -1602,8 +1607,8 @@ static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failu
     }
 }
 
-/* Appends records from several threads until the process is killed, with the policy `always`, and
- * occasionally starts a new segment. */
+/* With the policy `always`, appends records from several threads and occasionally starts a new
+ * segment, until the process is killed. */
 static void child_live(void)
 {
     struct worker workers[THREADS];

@@ -1,7 +1,7 @@
 /*
- * Tests the journal and its directory. Segments may be missing. If the newest segment is missing,
- * the journal still looks complete. The directory may be removed or replaced while the journal is
- * open.
+ * Tests a journal with missing segments, and a journal whose directory is removed or replaced while
+ * the journal is open. Losing the newest segment must be detected, although the remaining segments
+ * look complete.
  */
 #define _GNU_SOURCE
 
@@ -51,8 +51,8 @@ static bool segment_is_there(const char *folder, unsigned number)
     return access(segment(folder, number), F_OK) == 0;
 }
 
-/* Creates a journal that was opened three times: segments 1 to 3, each with one frame and the MARK
- * of a clean shutdown. */
+/* Creates a journal that was opened three times: segments 1 to 3 each contain one frame and a MARK,
+ * the record of a clean shutdown. */
 static void make_three(const char *folder)
 {
     for (uint64_t i = 1; i <= 3; i++) {
@@ -80,8 +80,8 @@ static bg_err tell(void *context, uint64_t sequence,
     return BG_OK;
 }
 
-/* Checks that a damaged journal is refused. If the damage is skipped, it is reported again each
- * time the journal is opened. */
+/* Checks that a damaged journal is refused. If the caller chooses to continue despite the damage,
+ * the damage is reported again each time the journal is read. */
 static void check_refused(const char *folder, const char *text, bool in_order)
 {
     const struct journal_options beyond = { .beyond_damage = true };
@@ -135,8 +135,8 @@ TEST(journal_folder__the_end_is_missing)
     CHECK(segment_is_there(folder, 4));
 }
 
-/* The end that an earlier process recorded for its segment does not apply to a newer segment. After
- * a crash, the end of the newest segment is therefore unknown. */
+/* A process that shuts down cleanly records where the journal ends. This record does not apply to a
+ * newer segment, so the end of the newest segment is unknown after a crash. */
 TEST(journal_folder__the_end_after_a_crash_is_unknown)
 {
     const char *folder = scratch_path("crash");
@@ -156,7 +156,7 @@ TEST(journal_folder__the_end_after_a_crash_is_unknown)
     CHECK_EQ(report.dropped, 1);
 }
 
-/* A directory or FIFO with a segment's name is an error, but is not treated as damage. */
+/* A directory or FIFO that has a segment's name causes an error, but is not treated as damage. */
 TEST(journal_folder__a_segment_is_not_a_file)
 {
     const char *folder = scratch_path("kinds");
@@ -202,7 +202,7 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK_EQ(told.last, 7);
     CHECK_EQ(report.damages, 1);
     CHECK_EQ(report.lost, 0);
-    /* Without the copy, no frame is trusted, but no data is destroyed either. */
+    /* Without the copy, the frames are not trusted, but they are not deleted either. */
     CHECK_EQ(truncate(strcat(strcpy((char[700]){ 0 }, folder), "/journal.lock"), 0), 0);
     told = (struct told){ .gaps = 0 };
     journal = begin(folder, &beyond, &report);
@@ -303,8 +303,8 @@ static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
     return journal_draft_append(draft, records, 2, info);
 }
 
-/* Checks that no more frames become durable, and that nothing is written to the directory that is
- * now at the path. */
+/* Checks that the journal fails after its directory has been removed or replaced: every call
+ * returns an error, and no more frames become durable. */
 static void check_moved(struct journal *journal)
 {
     const uint64_t durable = journal_durable(journal);
@@ -355,7 +355,8 @@ TEST(journal_folder__a_folder_is_noticed_while_nothing_is_appended)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* If another process has its own journal at the path, that journal is not modified. */
+/* If another process has its own journal at the path, the other process's journal is not modified.
+ * */
 TEST(journal_folder__a_folder_is_replaced)
 {
     const char *folder = scratch_path("place"), *away = scratch_path("place_away");

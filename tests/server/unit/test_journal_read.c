@@ -13,14 +13,14 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MAX = 4096 };
 
-/* The result of reading a journal: the sequence numbers of the frames, and the gaps. */
+/* The result of reading a journal: the sequence numbers of the frames, and the number of gaps. */
 struct heard {
     uint64_t sequences[HEARD_MAX];
     size_t n;
     uint64_t next;    /* sequence number of the next frame */
     uint64_t missing; /* number of missing frames */
     size_t gaps;
-    uint64_t stop_at; /* the callback returns an error at this frame; 0 disables this */
+    uint64_t stop_at; /* the callback returns an error at this frame; 0 means never */
 };
 
 static uint64_t hash_of(uint64_t i)
@@ -66,7 +66,7 @@ static bg_err hear(void *context, uint64_t sequence,
     }
     CHECK(heard->next == 0 || sequence == heard->next);
     heard->next = sequence + 1;
-    if (record->type == JOURNAL_CHANGE) { /* the record must equal the written record */
+    if (record->type == JOURNAL_CHANGE) { /* must equal the record that was written */
         uint64_t hashes[3];
         struct journal_record as = record_of(sequence, hashes);
         CHECK_EQ(record->id, as.id);
@@ -267,7 +267,8 @@ TEST(journal_read__every_truncation_tells_a_prefix)
     }
 }
 
-/* Frames that no later frame reports as synced may be missing, even if valid frames follow. */
+/* A missing frame is not an error if no later frame records that it was synced, even if valid
+ * frames follow. */
 TEST(journal_read__holes_in_what_was_not_synced_are_torn)
 {
     static struct heard heard;
@@ -296,8 +297,8 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* The part of the segment that is known to be synced ends at the end of the last frame that is
- * recorded as synced, or shortly before it. */
+/* The part of a segment that is known to be synced ends with the last frame that is recorded as
+ * synced, or a few frames earlier. */
 TEST(journal_read__settled_is_what_frames_say)
 {
     static struct heard heard;
@@ -320,8 +321,8 @@ TEST(journal_read__settled_is_what_frames_say)
 
 /* ---- Flips --------------------------------------------------------------------------- */
 
-/* Flips a bit of a journal with two segments. A record that was not written is never reported. A
- * frame that was reported as synced is never omitted silently. */
+/* Flips a bit in a journal with two segments. Checks that no record is reported that was not
+ * written, and that no frame that is recorded as synced is silently omitted. */
 static void check_flip(size_t segment, size_t bit)
 {
     static struct heard heard;
@@ -331,7 +332,8 @@ static void check_flip(size_t segment, size_t bit)
     *byte ^= (unsigned char)(1u << bit % 8);
     bg_err err = walk(false, &heard, &report, &why);
     if (!err) {
-        /* a torn tail contains only the last frames, which no later frame records as synced */
+        /* only the last frames, which no later frame records as synced, can be treated as a torn
+         * tail */
         CHECK_EQ(segment, 1);
         CHECK(report.torn.code);
         CHECK(report.next > 15 - 2);
@@ -366,7 +368,8 @@ TEST(journal_read__every_flipped_bit_is_noticed)
     }
 }
 
-/* Overwrites parts of the journal with random bytes, zeros, or bytes from other positions. */
+/* Overwrites parts of the journal with random bytes, zeros, or bytes from other positions. No wrong
+ * record may be reported. */
 TEST(journal_read__no_damage_tells_a_wrong_record)
 {
     static struct heard heard;
@@ -397,7 +400,7 @@ TEST(journal_read__no_damage_tells_a_wrong_record)
         torn += !err && report.torn.code;
         if (!err && s == &journal.segments[0]
             && memcmp(s, &whole.segments[0], sizeof *s) != 0) {
-            CHECK_EQ(report.next, 121); /* without an error, no frame may be missing */
+            CHECK_EQ(report.next, 121); /* no frame is missing unless an error is reported */
         }
         if (!walk(true, &heard, &report, &why)) {
             CHECK(heard.n + heard.missing <= 120);
@@ -574,7 +577,7 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     struct journal_report report;
     bg_errinfo why;
     make_three();
-    journal.next = 20; /* frames 16 to 19 were never written */
+    journal.next = 20; /* skips frames 16 to 19 */
     (void)memory_begin(&journal, JOURNAL_FRESH, 1);
     append(20);
     append(20);
@@ -583,11 +586,12 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     CHECK_EQ(report.first, 20);
     CHECK_EQ(report.keep, 20);
     CHECK_EQ(report.segments, 1);
-    journal.segments[1].bytes[3]++; /* damage before the new segment does not matter */
+    journal.segments[1].bytes[3]++; /* damage in the segments before the fresh segment does not
+                                     * matter */
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);
-    journal.segments[3].bytes[12] ^= 1; /* the new segment itself must be intact */
+    journal.segments[3].bytes[12] ^= 1; /* the fresh segment itself must be intact */
     CHECK(walk(false, &heard, &report, &why) != BG_OK);
 }
 

@@ -236,8 +236,8 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Checks that accepted bytes are reproduced when the record is written again, and that a reason is
- * reported for rejected bytes. */
+/* Reads bytes as a record. If they are accepted, checks that writing the record produces the same
+ * bytes. If they are rejected, checks that a reason is reported. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MAX];

@@ -1,7 +1,7 @@
 /*
- * test_key_form.c - tests key formats. The filter may answer a lookup only if the key is formatted
- * the way the database prints it. The table was verified with PostgreSQL 15. The tests after the
- * table verify the SQLite rules with SQLite itself.
+ * test_key_form.c - tests key formats. A filter can answer a lookup only if the key is formatted
+ * the way the database prints it. The expected results in `spellings` were verified with PostgreSQL
+ * 15. Further tests compare the rules for SQLite with SQLite itself.
  */
 #include "key_form.h"
 
@@ -16,7 +16,7 @@
 
 static const struct {
     enum key_form form;
-    /* `held` is the key's form in the filter, or NULL if the key is not canonical */
+    /* `held` is the key as stored in the filter, or NULL if the key is not canonical */
     const char *key, *held;
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
@@ -266,8 +266,8 @@ static const char values[] =
     "(CAST(x'ff' AS TEXT)), (char(65533)), (char(228)),"
     "(CAST(x'350061' AS TEXT)), (x'3500'), ('5' || char(0)), (char(160) || '5')";
 
-/* Creates a database with the values in two columns: `t.k` has the declared type, and `s.k` has no
- * type, so its values are not converted. */
+/* Creates a database in which two columns contain `values`. `t.k` has the declared type. `s.k` has
+ * no type, so SQLite does not convert its values. */
 static sqlite3 *sqlite_with(const char *declared, bool utf8)
 {
     sqlite3 *db = NULL;
@@ -292,8 +292,9 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* If the key is canonical, verifies that every row found by a lookup of the key has the same form
- * in the filter as the key, no matter how the key is bound. */
+/* If the key is canonical, verifies that every row that a lookup of the key finds is stored in the
+ * filter under the same bytes as the key. The key is bound as an integer if possible, as text, and
+ * as a blob. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

@@ -1,6 +1,6 @@
 /*
- * Tests the ledger: which reservations are counted or refused, which thread a refusal is reported
- * to, and whether all threads together stay within the limit.
+ * Tests the ledger, which counts the service's memory: which reservations are counted or refused,
+ * which thread a refusal is reported to, and whether all threads together stay within the limit.
  */
 #include "ledger.h"
 
@@ -49,7 +49,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));
     CHECK(ledger_exempt(false));
     ledger_release(LEDGER_FILTERS, 115 * MI);
-    /* Buffers may use at most half of the limit. */
+    /* Buffers can use at most half of the limit. */
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 8 * MI));
     CHECK(ledger_reserve(LEDGER_BUFFERS, 7 * MI));
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
@@ -73,7 +73,7 @@ TEST(ledger__small_buffers_have_a_limit_of_their_own)
     ledger_release(LEDGER_BUFFERS, MI);
     CHECK(!ledger_is_full());
     ledger_release(LEDGER_BUFFERS, MI);
-    ledger_limit(8 * MI); /* below the memory that filters already use */
+    ledger_limit(8 * MI); /* less than the filters already use */
     CHECK(ledger_reserve_small(MI));
     CHECK(!ledger_reserve_small(1));
     ledger_release(LEDGER_BUFFERS, MI);

@@ -1,5 +1,5 @@
 /*
- * test_log.c - tests log lines in text and JSON format, output that is not read, and the list
+ * test_log.c - tests log lines in text and JSON format, log readers that stop reading, and the list
  * of recent events.
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
-static _Atomic time_t clock_stands; /* if not 0, the clock is stopped at this second */
+static _Atomic time_t clock_stands; /* if not 0, the monotonic clock is stopped at this second */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -72,7 +72,7 @@ static const char *line(void)
     return rest;
 }
 
-/* Messages are rate limited by the address of their text, so each test uses a text with its own
+/* Messages with the same text address share a rate limit, so each test uses a text with its own
  * address. */
 #define LINE(format, level, text, ...)                                                 \
     (begin(LOG_FORMAT_##format, LOG_LEVEL_DEBUG),                                      \
@@ -228,7 +228,7 @@ TEST(file__that_cannot_be_opened)
     CHECK(unlink(scratch_path("log")) == 0);
     CHECK(mkdir(scratch_path("log"), 0700) == 0);
     CHECK(!log_reopen());
-    /* still written to the previous file */
+    /* still written to the previous file, whose name was deleted */
     log_info("in a file without a name", LOG_NONE);
     CHECK(rmdir(scratch_path("log")) == 0);
     CHECK(log_reopen());
@@ -269,7 +269,7 @@ TEST(repeated__is_told_in_the_next_period)
 {
     static const char often[] = "often", also[] = "as often";
     clock_stands = 1000000000;
-    log_tick(); /* reports repetitions that remain from other tests */
+    log_tick(); /* reports the repetitions that other tests left unreported */
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     for (unsigned i = 0; i < LOG_BURST + 7; i++) {
         log_warning(often, LOG_NONE);
@@ -340,7 +340,7 @@ static void nobody_reads(const int fds[2])
     memset(large, 'x', sizeof large);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    /* writes more lines than fit, which must not block */
+    /* writes more lines than fit; the calls must not block */
     for (size_t i = 0; i < 390; i++) {
         log_info(message(i),
                  LOG_FIELDS(log_bytes("x", (bg_bytes){ large, sizeof large })));
@@ -427,8 +427,8 @@ TEST(dropped__when_the_other_end_is_gone)
     (void)close(fds[1]);
 }
 
-/* systemd identifies the journal's socket in $JOURNAL_STREAM. If the log is written to this socket,
- * each line starts with a priority, which the journal parses. */
+/* systemd sets $JOURNAL_STREAM to identify the socket of its journal. If the log is written to this
+ * socket, each line starts with a priority, which the systemd journal parses. */
 TEST(journal__has_priorities)
 {
     int fds[2];
@@ -527,7 +527,7 @@ TEST(events__are_kept)
     CHECK(strstr(written(), "level=info msg=start text=\"version 1.2\"\n"));
     CHECK(strstr(written(), "level=warning msg=refused text=\"2 blocks are damaged\" "
                             "filter=\"a\\nb\"\n"));
-    /* Returns the remaining events, or as many as fit. */
+    /* log_events returns the events after the given number, or as many of them as fit. */
     CHECK_EQ(log_events(last + 1, events, 10), 1);
     CHECK_EQ(log_events(last + 2, events, 10), 0);
     CHECK_EQ(log_events(last + 99, events, 10), 0);
