@@ -59,8 +59,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
  * running, or if the thread cannot be created. Must be called from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
-/* ---- Delaying replies until their records are durable
- * ------------------------------------------- */
+/* ---- Delaying replies until their records are durable ---------------------------------- */
 
 /* persist_tail returns the number of the last record so far. persist_safe returns the highest
  * number N such that all records up to N are as durable as the policy requires. */
