@@ -87,8 +87,7 @@ uint64_t registry_coarse_now(const bg_registry *registry)
                                    : registry_system_clock(CLOCK_MONOTONIC_COARSE);
 }
 
-/* ---- The table and the list (protected by registry->lock)
- * --------------------------------------- */
+/* ---- The table and the list (protected by registry->lock) ------------------------------ */
 
 static uint64_t registry_hash(const bg_registry *registry, const char *name, size_t len)
 {
