@@ -213,7 +213,7 @@ static void *make_and_ask(void *codec)
         free(filter);
     }
     free(keys);
-    return (void *)wrong; // NOLINT(performance-no-int-to-ptr): the pointer holds a count
+    return (void *)wrong; // NOLINT(performance-no-int-to-ptr): the pointer is a count
 }
 
 TEST(codec__threads_share_one)

@@ -1,5 +1,5 @@
 /*
- * test_leveldb_database.c - tests the policy in a real LevelDB database. No key must be lost when
+ * test_leveldb_database.c - tests the policy in a real LevelDB database. Keys must not be lost when
  * the database is written, compacted, repaired, damaged, or opened with another policy. The filters
  * must prevent unnecessary reads.
  */
@@ -95,8 +95,7 @@ TEST(database__drop_in)
     world_check(&w, KEYS, 1); /* partly from memory */
     world_reopen(&w, policy);
     world_check(&w, KEYS, 1);
-    world_fill(&w, KEYS / 2, 2); /* writes existing keys again, so that they are in several levels
-                                  * */
+    world_fill(&w, KEYS / 2, 2); /* existing keys, which are then in several levels */
     world_compact(&w);
     world_check(&w, KEYS / 2, 2);
     world_reopen(&w, policy);

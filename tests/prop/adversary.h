@@ -44,8 +44,8 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* Creates a filter that contains `n` keys, with the kind and parameters of a sample (samples.h).
- * Stores the filter's predicted rate in *predicted unless `predicted` is NULL. */
+/* Creates a filter with the kind and parameters of a sample (samples.h), and fills it with `n`
+ * keys. Stores the filter's predicted rate in *predicted unless `predicted` is NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
                                      double *predicted)
@@ -90,8 +90,8 @@ static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 
 /*
  * For a 32-byte key, XXH3 folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)), where w0 and
- * w1 are the first two words of the key, and s0 and s1 are words of a public constant. With w0 = s0
- * + seed, the product is 0 for every w1, so 2^64 keys have the same hash.
+ * w1 are the first two words of the key, and s0 and s1 are words of a public constant. If w0 equals
+ * s0 + seed, the product is 0 for every w1, so 2^64 keys have the same hash.
  */
 static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

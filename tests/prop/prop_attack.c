@@ -350,8 +350,7 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
 }
 
 /* As filter.h warns, removing keys that were never added can delete members. With `fast`, keys that
- * the attacker chooses do the most damage; with `keyed`, they do no more damage than random keys.
- * */
+ * the attacker chooses do the most damage; with `keyed`, they do no more than random keys. */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;

@@ -1,6 +1,6 @@
 /*
  * prop_change.c - applies random operations to filters of every kind, and compares the results with
- * an exact multiset. No operation must lose a key.
+ * an exact multiset. Operations must not lose keys.
  *
  * A world consists of a few filters that share a random geometry. For each filter, the model
  * records every key's count and when the key was last added. Operations are chosen at random:
@@ -115,8 +115,7 @@ struct slot {
     uint64_t adds;       /* number of adds so far */
     uint32_t in[IDS];    /* count of each key */
     uint64_t since[IDS]; /* for windows, the period of each key's latest add */
-    uint64_t stamp[IDS]; /* when that add happened: the time, or the value of `adds`; 0 if unknown
-                          * */
+    uint64_t stamp[IDS]; /* time of that add, or `adds` at that time; 0 if unknown */
 };
 
 struct world {

@@ -87,7 +87,7 @@ static size_t key_pointer(const struct arena *arena, uint64_t i, unsigned char *
     return keys_put(key, 0x7f5a00000000u + 64 * i, 8);
 }
 
-/* Consecutive integers, starting with 0, as doubles, which differ only in their high bits. */
+/* Consecutive integers from 0, stored as doubles. They differ only in their high bits. */
 static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;

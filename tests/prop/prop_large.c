@@ -66,8 +66,7 @@ static void large_check_parts(const bg_filter *filter)
         all += parts[p];
     }
     for (unsigned p = 0; p < PARTS; p++) {
-        double share = all / PARTS; /* allows for kinds in which up to 16 of a key's bits are
-                                     * adjacent */
+        double share = all / PARTS; /* up to 16 of a key's bits can be adjacent */
         CHECK_NEAR(parts[p], share, 6 * sqrt(16 / share));
     }
 }

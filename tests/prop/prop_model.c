@@ -255,7 +255,7 @@ static void op_ask_many(struct world *world, struct slot *slot)
     world->checks += b.n;
 }
 
-/* Checks that a filter contains every member of the slot. */
+/* Checks that a filter answers "maybe" for every member of the slot. */
 static void model_check_all(struct world *world, const struct slot *slot,
                             const bg_filter *filter)
 {
@@ -400,7 +400,7 @@ static void world_size(struct world *world, const struct bgi_kind *kind)
     world->ids = (unsigned)(ids < IDS ? ids : IDS) / WAYS * WAYS;
 }
 
-/* Creates a filter and its twin. One filter in eight is created in memory from the caller
+/* Creates a filter and its twin. One filter in eight is created in memory that the caller provides
  * (bg_filter_create_at). */
 static void slot_create(struct world *world, struct slot *slot)
 {

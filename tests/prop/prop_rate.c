@@ -182,7 +182,7 @@ static void rate_other_grid(bg_kind kind)
  * full, and keys from older periods have expired. */
 struct rate_window {
     bg_window_options options;
-    uint64_t items; /* number of keys per window length, which is generations - 1 periods */
+    uint64_t items; /* number of keys in generations - 1 periods */
     double rate;
 };
 
@@ -313,7 +313,7 @@ static void rate_grid(bg_kind kind)
     CHECK_EQ(summary.bad, 0);
 }
 
-/* Tests filters that contain fewer or more keys than they were designed for. */
+/* Tests filters that are filled with fewer or more keys than they were designed for. */
 static void rate_loads(bg_kind kind)
 {
     const double loads[] = { 0.25, 0.5, 0.75, 2, 4 };

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the background job that loads the last chunk of a large dump in a thread. While the job runs, the server's
-state changes: writes are paused, the server becomes a replica or shuts down, or the key is modified.
+"""Tests the background job that verifies and loads a large dump in a thread after its last chunk has been received.
+While the job runs, the server's state changes: writes are paused, the server becomes a replica or shuts down, or the
+key is modified.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -243,7 +244,7 @@ def test_key_changes_while_loading(h):
 
 
 def test_last_chunk_where_clients_cannot_wait(h):
-    """In MULTI and in scripts, the last chunk is loaded synchronously."""
+    """In MULTI and in scripts, the dump is loaded synchronously."""
     chunks = chunks_of(h)
     digest, before = h.ask("BG.DIGEST", "src"), loads(h)
     for way in ("MULTI", "EVAL"):

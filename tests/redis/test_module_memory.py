@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests how much additional memory large filters need. A filter can be saved (by SAVE or in a child process), sent to a
-replica, or written to an AOF. It can be loaded from an RDB file, a primary, an AOF, or chunks. None of these operations
-must need a second copy of the filter in memory. A size announced in a payload must not cause an allocation. The tests
+replica, or written to an AOF. It can be loaded from an RDB file, a primary, an AOF, or chunks. These operations must
+not need a second copy of the filter in memory. A size announced in a payload must not cause an allocation. The tests
 use the kernel's statistics: they compare the peak memory of the process (VmHWM) with its memory (VmRSS) before or after
 the operation.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]

@@ -131,8 +131,7 @@ class Store
         MUST(db_->Flush({}).ok());
     }
 
-    /* Overwrites and deletes keys, and then compacts files that contain several versions of a key.
-     * */
+    /* Overwrites and deletes keys, and then compacts files with several versions of a key. */
     void Churn()
     {
         for (int i = 0; i < kKeys; i += 6) {
@@ -427,7 +426,7 @@ void verification_finds_what_is_missing()
                 MUST(made.builder->MaybePostVerify(content).ok());
             }
             MUST(made.builder->MaybePostVerify("anything")
-                     .ok()); /* the hashes were discarded after the first verification */
+                     .ok()); /* the hashes were discarded after verification */
             const std::unique_ptr<FilterBitsReader> reader(
                 made.policy->GetFilterBitsReader(content));
             int denied = 0;
@@ -553,7 +552,8 @@ int main()
         { "verification finds missing keys", verification_finds_what_is_missing },
         { "readers accept any bytes and any batch",
           readers_take_any_bytes_and_any_batch },
-        { "invalid policy names are rejected with an error message", names_are_explained },
+        { "invalid policy names are rejected with an error message",
+          names_are_explained },
         { "policy names are preserved", names_come_back },
     };
     return MustRun(cases);
