@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests misbehaving clients: split and endless requests, sockets that are half closed or never read, huge numbers,
-random bytes, and too many clients. The service stays within its memory limits, and a well-behaved client keeps getting
-correct replies. Reply times are printed but not checked.
+"""Tests the service with misbehaving clients: split and endless requests, sockets that are half closed or never read,
+invalid and huge lengths, random bytes, and too many clients. The service stays within its memory limits, and a
+well-behaved client keeps getting correct replies. Reply times are printed but not checked.
 usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import multiprocessing
@@ -104,7 +104,7 @@ def test_torn_at_every_byte(s):
         for cut in range(len(requests) + 1):
             with s.connect() as c, s.connect() as other:
                 c.send(requests[:cut])
-                other.ask("PING")  # gives the service time to see the partial request
+                other.ask("PING")  # gives the service time to read the partial request
                 c.send(requests[cut:])
                 answers = [c.reply() for _ in range(8)]
             expected = expected or [0, *answers[1:]]
@@ -158,7 +158,7 @@ def test_half_closed(s):
 
 
 def test_gone_in_the_middle(s):
-    """Connections are reset while requests, replies and jobs are in progress."""
+    """Connections are closed or reset while requests, replies and jobs are in progress."""
     rng = random.Random(3)
     with Witness(s):
         for i in range(work(300)):
@@ -262,7 +262,8 @@ def test_strangers_get_less(program):
 
 @alone
 def test_slow_senders(program):
-    """If a request is not completed in time, its connection is closed. Idle connections may stay open."""
+    """If a request is not completed in time, its connection is closed. A connection without an incomplete request stays
+    open."""
     with Service(program, "slow-client-timeout 1s") as s:
         idle = s.connect()
         with Witness(s):
@@ -297,8 +298,7 @@ def test_slow_senders(program):
 
 @alone
 def test_never_read(program):
-    """A client that does not read its replies is no longer served, and is eventually
-    disconnected."""
+    """The service stops serving a client that does not read its replies, and eventually disconnects it."""
     with Service(program, "slow-client-timeout 2s", "client-output-buffer-limit 4Mi") as s:
         before = s.memory()
         with Witness(s):
@@ -395,7 +395,7 @@ def test_pipelines_of_all_sorts(s):
 
 
 def mixed(rng, part):
-    """Returns requests and the expected replies, where a reply is predictable."""
+    """Returns random requests and their expected replies, with None for each reply that is not predictable."""
     requests, expected = [], []
     for i in range(rng.randrange(50, 400)):
         kind = rng.randrange(8)
@@ -459,7 +459,7 @@ def test_noise(s):
 
 @alone
 def test_crowd(program):
-    """Each of thousands of idle connections uses little memory, and all other clients are still served."""
+    """Thousands of idle connections use little memory each, and other clients are still served."""
     wanted = 10000 if work(1) > 1 else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, wanted + 1000)), hard))
@@ -564,7 +564,7 @@ def test_come_and_go(s):
 
 @alone
 def test_reply_beyond_the_limit(program):
-    """If a single reply exceeds the limit, its connection is closed and the event is logged."""
+    """If a single reply exceeds client-output-buffer-limit, the connection is closed and the event is logged."""
     with Service(program, "client-output-buffer-limit 1Mi") as s:
         with Witness(s):
             with s.connect() as c:
@@ -572,7 +572,7 @@ def test_reply_beyond_the_limit(program):
                 assert c.is_closed()
             with s.connect() as c:
                 c.ask("BF.MADD", "k", *range(100000))
-                c.send(encode("BF.MEXISTS", "k", *range(1000000)))  # four bytes each
+                c.send(encode("BF.MEXISTS", "k", *range(1000000)))  # each answer in the reply takes four bytes
                 assert c.is_closed()
         wait_for(lambda: b"overflowed_connections:2" in s.ask("INFO", "stats"))
         assert "client-output-buffer-limit" in s.read_log()

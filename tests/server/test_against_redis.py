@@ -72,7 +72,7 @@ STORIES = {
 
 
 def split(line):
-    """Returns the words of a request; "a b" is one word."""
+    """Splits a request into words. Quoted text, such as "a b", is one word."""
     words, quoted = [], False
     for part in line.split('"'):
         words += [part] if quoted else part.split()
@@ -87,7 +87,7 @@ def requests(story):
 class Redis:
     def __init__(self):
         if not shutil.which("redis-server"):
-            raise Skip("no redis-server (Debian: redis-server)")
+            raise Skip("redis-server is not installed (Debian: redis-server)")
         self.folder = tempfile.mkdtemp(prefix="bloomgated-test-redis-")
         self.port = free_port()
         self.process = subprocess.Popen(

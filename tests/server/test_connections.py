@@ -17,7 +17,7 @@ from service import Closed, Connection, Service, Skip, Status, alone, encode, fr
 
 
 def reset(connection):
-    """Closes the connection with a reset."""
+    """Closes the connection with a TCP reset."""
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
@@ -37,7 +37,8 @@ def test_reset_while_replies_wait(s):
     """A socket that becomes both readable and writable because of a reset is closed only once."""
     for _ in range(20):
         c = s.connect()
-        c.send(encode("COMMAND", "DOCS") * 300)  # more than the socket buffers hold, but less than the limit
+        # the replies exceed the socket buffers, but not client-output-buffer-limit
+        c.send(encode("COMMAND", "DOCS") * 300)
         with s.connect() as other:
             wait_for(lambda: waits(other) > 0, what="queued replies")
         reset(c)
@@ -52,7 +53,8 @@ def waits(connection):
 
 @alone
 def test_pipeline_of_large_replies(program):
-    """A client that reads late receives all replies, even if their total size is several times the limit."""
+    """A client that reads late receives all replies, even if their total size is several times
+    client-output-buffer-limit."""
     with Service(program, "client-output-buffer-limit 1Mi") as s, s.connect() as c:
         whole = c.ask("COMMAND", "DOCS")
         n = 100
@@ -88,7 +90,7 @@ def test_replies_come_while_more_is_asked(program):
 
 @alone
 def test_half_request_behind_a_whole_one(program):
-    """The reply to the first request does not restart the timeout of the second, incomplete request."""
+    """The reply to the first request does not restart the timeout for the second, incomplete request."""
     with Service(program, "slow-client-timeout 1s") as s, s.connect(timeout=20) as c:
         c.send(b"PING\r\n" + encode("PING")[:-3])
         assert c.reply() == Status("PONG")
@@ -182,7 +184,7 @@ class Secret:
 
     def __init__(self, program, *lines):
         if not shutil.which("openssl"):
-            raise Skip("no openssl")
+            raise Skip("openssl is not installed")
         self.folder = tempfile.mkdtemp(prefix="bloomgated-tls-")
         self.cert, key = (os.path.join(self.folder, name) for name in ("cert", "key"))
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -252,9 +254,9 @@ def test_tls_half_closed(program):
 
 @alone
 def test_tls_record_over_the_limit(program):
-    """A request of nearly client-query-buffer-limit bytes leaves space for only part of the last TLS record. After the
-    request has run as a job, the service reads the rest of the record, although the socket itself has no more bytes to
-    read."""
+    """A request of nearly client-query-buffer-limit bytes leaves space in the buffer for only part of the last TLS
+    record. After the request has run as a job, the service must read the rest of the record, although the socket itself
+    has no more bytes to read."""
     limit = 1 << 20
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
         n = 5000  # with this many arguments, the request runs as a job

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests disk failures. Simulates a full disk with a limit on file sizes. Changes are refused, queries are answered, no
-acknowledged change is lost, and changes are accepted again when space is available. If a disk damages the journal or
-loses parts of it, the service refuses to start, or treats unknown content as in doubt. The data directory may also be
-removed or replaced.
+"""Tests disk failures. Simulates a full disk with a limit on file sizes. Changes are refused, but queries are still
+answered. No acknowledged change is lost, and changes are accepted again when space is available. If a disk damages the
+journal or loses parts of it, the service refuses to start, or treats unknown content as in doubt. Other tests remove or
+replace the data directory.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
@@ -21,7 +21,7 @@ ENDLESS = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def limit(s, size):
-    """Prevents files from growing beyond this size."""
+    """Prevents the service's files from growing beyond `size` bytes. None removes the limit."""
     try:
         resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
                          ENDLESS if size is None else (size, resource.RLIM_INFINITY))
@@ -135,7 +135,7 @@ def test_a_snapshot_without_room(program):
 
 
 def damage_journal(s):
-    """Flips one bit in the middle of the file."""
+    """Flips one bit in the middle of the largest journal file."""
     path = max(glob.glob(s.folder + "/data/journal-*.log"), key=os.path.getsize)
     with open(path, "r+b") as file:
         file.seek(os.path.getsize(path) // 2)
@@ -230,7 +230,8 @@ def test_a_missing_journal(program):
 
 
 def refused(s):
-    """Returns whether an add is refused or its connection is closed."""
+    """Returns whether an add is refused because files were removed or replaced. Returns False if the connection is
+    closed."""
     try:
         reply = s.ask("BF.ADD", "k", "late")
     except (Closed, OSError):

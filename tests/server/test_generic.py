@@ -175,7 +175,7 @@ def test_client_kill(s):
 
 
 def test_client_kill_all_under_load(s):
-    """Connections that are running jobs are repeatedly closed by other connections."""
+    """One connection repeatedly closes all others while they run jobs."""
     stop = threading.Event()
 
     def busy():
@@ -262,7 +262,7 @@ def test_multi(s):
 
 @alone
 def test_multi_with_lookups(program):
-    """Each lookup that queries the source gets its own reply, in order."""
+    """In a transaction, each lookup that queries the source gets its own reply, in order."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -553,7 +553,7 @@ def as_dict(flat):
 
 
 def test_command_docs(s):
-    """Every command has a summary, and arguments that match its arity and its keys."""
+    """COMMAND DOCS returns a summary of every command, and arguments that match the command's arity and keys."""
     docs = as_dict(s.ask("COMMAND", "DOCS"))
     infos = {row[0]: row for row in s.ask("COMMAND")}
     assert set(docs) == set(infos)
@@ -836,8 +836,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """Users share one directory of files, so a user's patterns apply to file names as well as filter names. DBSIZE
-    counts the filters that a user may read."""
+    """All users' files are in one directory, so a user's key patterns apply to file names as well as filter names.
+    DBSIZE counts only the filters that the user has permission to read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",
@@ -858,7 +858,7 @@ def test_tenants_and_files(program):
         assert a.ask("BG.RELOAD", "a:steal", "b:file") == no and isinstance(a.ask("EXEC"), Error)
         assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "b:file can no longer be loaded"
         assert b.ask("BF.MEXISTS", "b:2", "secret", "x") == [1, 0]
-        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "a user with read permission could write"
+        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "a user with only read permission could write the file"
         assert not isinstance(r.ask("BG.RELOAD", "r:copy", "b:file"), Error)
         assert not isinstance(a.ask("BG.PUBLISH", "a:1", "a:file", "VERSIONED"), Error)
         assert not isinstance(a.ask("BG.RELOAD", "a:2", "a:file"), Error)

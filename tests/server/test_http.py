@@ -137,7 +137,7 @@ def test_keys_are_bytes(s):
     coded = [base64.b64encode(key).decode() for key in keys]
     told = a.told("POST", f"{F}/keys/add", 200, {"keys": coded, "encoding": "base64"})
     same(told, {"results": [True] * len(keys), "keys": len(keys), "new": len(keys)})
-    for key in keys:  # the key is the same in every encoding
+    for key in keys:  # each key is found in every encoding that can represent it
         same(s.ask("BG.EXISTS", "keys", key), 1)
         if b"\n" not in key and key:
             same(a.told("POST", f"{F}/keys/check", 200, key + b"\n", kind="text/plain"), b"1\n")
@@ -443,7 +443,7 @@ def test_damaged_files_are_refused(s):
 
 
 def load_foreign(s, name, whole=True):
-    """Loads a filter in RedisBloom's bit layout, as written by its SCANDUMP. Such a filter cannot be saved in
+    """Loads a filter in RedisBloom's bit layout, as written by RedisBloom's SCANDUMP. Such a filter cannot be saved in
     Bloomgate's format."""
     bits_per_key = -math.log(0.005) / 0.480453013918201
     bits = (int(100 * bits_per_key) + 63) // 64 * 64
@@ -454,8 +454,8 @@ def load_foreign(s, name, whole=True):
 
 
 def test_files_of_others(s):
-    """A file with a different secret is refused. A file without a secret is accepted, and the filter takes its
-    parameters from the file."""
+    """A file that was written with another service's secret is refused. A file without a secret is accepted, and the
+    filter takes its parameters from the file."""
     a = Asker(s)
     with free_service(s.program) as other:
         b = Asker(other)
@@ -474,7 +474,7 @@ def test_files_of_others(s):
 
 
 def test_files_of_every_kind(s):
-    """Files from earlier versions are refused if their hash is keyed, and accepted otherwise."""
+    """Uploads every golden file. Each file is either refused, or accepted and successfully verified."""
     a = Asker(s)
     folder = os.path.join(http_asker.HERE, "..", "golden", "files")
     taken = set()
@@ -863,7 +863,7 @@ def test_gates(program):
 
 @alone
 def test_fronts(program):
-    """Tests a front end whose cluster does not exist. The other front-end tests are in tests/cluster/test_front.py."""
+    """Tests a front end whose cluster is unreachable. The other front-end tests are in tests/cluster/test_front.py."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
         a = Asker(s)
         told = wait_for(lambda: (lambda f: f if f["state"] == "down" else None)(a.told("GET", "/api/v1/fronts/seen", 200)), 30, "the watch")
@@ -953,7 +953,8 @@ def check_loading(s, pipe):
 
 
 def test_many_at_once(s):
-    """Threads create, fill, query, list, download, rename and drop filters. No response may be a server error."""
+    """Threads concurrently create, fill, query, list, download, rename and drop filters. All of these requests must
+    succeed."""
     problems = []
 
     def work(number):

@@ -171,7 +171,7 @@ def test_expect_continue(s):
 
 @alone
 def test_bodies_of_strangers_are_not_read(program):
-    """A client without permission is refused before it has sent the body, regardless of the body's size."""
+    """An unauthenticated client is refused before it has sent the body, regardless of the body's size."""
     with free_service(program, "requirepass secret") as s:
         for credentials, status in (("", 401), ("Authorization: Basic eDp5\r\n", 401)):
             with Wire(s) as wire:
@@ -366,7 +366,7 @@ def test_large_downloads_and_small_requests(s):
 
 
 def test_large_uploads(s):
-    """While uploads run in parallel, the service's memory stays far below their total size."""
+    """Large uploads run in parallel. Complete files are accepted, and truncated files are refused."""
     a = Asker(s)
     a.told("POST", F, 201, {"name": "u", "kind": "blocked", "capacity": 1000, "memory": 32 << 20, "hash": "fast"})
     file = a.told("GET", f"{F}/u/file", 200)
@@ -382,7 +382,7 @@ def test_large_uploads(s):
     for thread in threads:
         thread.join()
     same(sorted(statuses), [201, 201, 201, 422, 422, 422])
-    with Wire(s) as wire:  # an interrupted upload leaves no files
+    with Wire(s) as wire:  # an interrupted upload creates no filter
         wire.send(f"PUT {F}/half/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(file)}\r\n\r\n", file[:1000000])
     wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the connection to close")
     a.ask("GET", f"{F}/half", 404)

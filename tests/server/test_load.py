@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs all kinds of load at once: the writers, movers and disturbers from kill_drill.py, redis-benchmark, clients that
-connect and disconnect, snapshots, and metrics. After a clean shutdown, every acknowledged key must be present. Run this
-with a sanitizer build to find races and leaks.
+connect and disconnect, snapshots, and HTTP requests. After a clean shutdown, every acknowledged key must be present.
+Run this with a sanitizer build to find races and leaks.
 usage: test_load.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import shutil
@@ -42,7 +42,7 @@ class Visitor(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Requests metrics and lists over HTTP."""
+    """Repeatedly requests metrics, filter lists and health checks over HTTP."""
 
     PATHS = ["/metrics", "/api/v1/filters", "/api/v1/info", "/healthz", "/readyz"]
 

@@ -107,7 +107,7 @@ def test_dumps_and_loads(program):
             assert not isinstance(s.ask("BG.LOAD", "g", chunk), Error)
         assert check(s, 64 * MI)["transfers"] == 0
         answers = [s.ask("BG.LOAD", "h", chunk) for chunk in chunks]
-        assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three filters do not fit
+        assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three filters do not fit in memory
         s.ask("DEL", "h", "g")
         wait_for(lambda: check(s, 64 * MI)["transfers"] == 0 and memory(s)["used_memory_filters"] < 21 * MI, what="memory to be freed")
 
@@ -291,7 +291,8 @@ def test_requests_that_cannot_be_stored(program):
 
 @alone
 def test_transactions(program):
-    """Many small queued requests are counted with their overhead, and their memory is later returned to the OS."""
+    """The memory counted for many small queued requests includes their overhead. The memory is later returned to the
+    OS."""
     with Service(program, "maxmemory 128Mi", "appendonly no") as s:
         start = s.memory()
         with s.connect() as client:
@@ -333,8 +334,8 @@ def test_keys_of_http(program):
 
 @alone
 def test_replaced_users_leave_nothing(program):
-    """When changed user lines are reloaded, the users are replaced. Connections of replaced users stay open, and the
-    memory of replaced users is freed."""
+    """Reloading a configuration file whose user lines have changed replaces the users. Their connections stay open, and
+    the memory of the replaced users is freed."""
     def lines(i):
         return [f"user u{k} on >x +@all ~* rate={i + 1}" for k in range(500)]
 
@@ -358,8 +359,8 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """An upload in progress is stored in a file. The total size of uploads is limited, and space for other uploads is
-    freed when an upload ends."""
+    """An upload in progress is stored in a file. The total size of all uploads in progress is limited, and an upload
+    that ends makes space for other uploads."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -406,7 +407,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
 
 @alone
 def test_a_gate_that_does_not_fit(program):
-    """A gate whose filter does not fit in memory queries its source. The limit also applies at startup. The gate
+    """A gate whose filter does not fit in memory queries its source. The memory limit also applies at startup. The gate
     reports why the build failed, and that its source is up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
@@ -431,7 +432,8 @@ def test_a_gate_that_does_not_fit(program):
 
 @alone
 def test_a_lower_limit_still_starts(program):
-    """Existing filters are loaded regardless of the limit, but no items can be added afterward."""
+    """Existing filters are loaded even if they exceed maxmemory, but no items can be added until the limit is
+    raised."""
     s = Service(program, "maxmemory 64Mi")
     try:
         s.start()

@@ -204,7 +204,8 @@ def both_forms(a):
 
 @alone
 def test_documents(program):
-    """promtool and the client library read the same content from both formats, whatever the filters' names contain."""
+    """promtool accepts the text format, and the client library reads the same metrics from the text and OpenMetrics
+    formats, whatever characters the filters' names contain."""
     s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
@@ -369,7 +370,7 @@ def test_alerts_of_files(program):
             try:
                 a.status("POST", f"{F}/large/add", "\n".join(str(next(keys)) for _ in range(20000)), {"Content-Type": "text/plain", "X-Bloomgate": "1"})
             except OSError:
-                pass  # changes that did not become durable are not acknowledged
+                pass  # the connection is closed if a change could not be made durable
         p.expect(s, "BloomgateSnapshotFailing", add)
         p.expect(s, "BloomgateSnapshotOverdue")
         p.expect(s, "BloomgateJournalFailed", add)
@@ -383,7 +384,7 @@ def test_alerts_of_files(program):
 
 
 def attack(a, s, name):
-    """Adds keys that set only new bits. An attacker can find such keys because the hash has no
+    """Adds keys that set almost only new bits. An attacker can find such keys because the hash has no
     secret."""
     file = bgread.Header(a.told("GET", f"{F}/{name}/file", 200))
     hash_of = bgread.hash_function("fast", file.seed, None)
@@ -439,7 +440,7 @@ def test_alerts_of_filters(program):
 
 @alone
 def test_alerts_of_damage(program):
-    """Damages a file in the data directory, and a file that is to be reloaded."""
+    """Damages a filter's own file, and the published file from which the filter is reloaded."""
     p = prometheus()
     with free_service(program) as s:
         a = Asker(s)
@@ -515,7 +516,8 @@ def keep_port(s):
 
 
 def check_loading(p, s):
-    """The service never finishes loading because one of its files is a pipe without a writer."""
+    """One of the service's files is a pipe without a writer, so the service keeps loading until the test opens the
+    pipe."""
     from test_http import load_foreign  # pylint: disable=import-outside-toplevel
     s.forget()
     load_foreign(s, "foreign")
@@ -595,7 +597,7 @@ def test_alerts_of_sources(program):
 
 @alone
 def test_alerts_of_fronts(program):
-    """One cluster's nodes are not listening, and the other cluster has no shards."""
+    """One cluster's node is not listening, and the other cluster's node has no shards."""
     p = prometheus()
     with free_service(program) as node, \
             free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:

@@ -33,7 +33,7 @@ def client(s, **options):
 
 
 def refused(call, *parts):
-    """Calls a function and expects an error that contains all of the given parts."""
+    """Calls a function, which must fail with an error that contains all of `parts`."""
     try:
         call()
     except redis.ResponseError as error:
@@ -325,7 +325,7 @@ def test_retries_over_a_restart(program):
 
 
 def again(s, port):
-    """Restarts the service on the same port so that the clients can reconnect."""
+    """Replaces Service.configure. Keeps the port and the configuration file, so that the clients can reconnect."""
     s.port = port
     return f"{s.folder}/bloomgate.conf"
 
@@ -363,5 +363,5 @@ def test_asyncio(s):
     assert answers == [1] * 200 and told == [True, 1]
 
 
-if __name__ == "__main__":  # tests/redis imports some of these tests to run them with the module
+if __name__ == "__main__":  # tests/redis imports some of these tests to run them with the Redis module
     service.main(__doc__)

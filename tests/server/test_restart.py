@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that a restart preserves the replies, statistics, names and times of filters of every family and kind, after a
-clean shutdown, kill -9, snapshots, and combinations of these.
+"""Tests that a restart preserves the replies, statistics, names and expiry times of filters of every family and kind,
+after a clean shutdown, kill -9, snapshots, and combinations of these.
 usage: test_restart.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -53,7 +53,7 @@ def ask_all(c, requests):
 
 
 def fill(c):
-    """Adds and deletes items, and lets filters grow."""
+    """Creates the filters, adds enough items to make some of them grow, and deletes some items."""
     dice = random.Random(1)
     ask_all(c, [make for _, make, _ in MAKES])
     requests = []
@@ -67,7 +67,7 @@ def fill(c):
 
 
 def more(c):
-    """Applies more changes, after the first snapshot if there is one."""
+    """Makes more changes. If a test takes an early snapshot, these changes follow it."""
     ask_all(c, [("BG.ADD", name, f"{name}-more-{i}") for name, _, _ in MAKES for i in range(100)])
     ask_all(c, [("BG.FOLD", "blocked"), ("COPY", "cf", "cf-copy"), ("COPY", "bf", "bf-copy"),
                 ("RENAME", "split", "split-renamed"), ("DEL", "partitioned"),
@@ -308,7 +308,7 @@ def test_a_lower_limit_of_memory_is_reported(program):
 
 @alone
 def test_unfinished_loads(program):
-    """A filter that is loaded in chunks may contain any key until the last chunk has arrived."""
+    """Until the last chunk of a dump has been loaded, the filter answers "maybe" for every key."""
     with Service(program) as s:
         for i in range(100):
             s.ask("BF.ADD", "from", i)

@@ -89,8 +89,8 @@ def test_waiting_writers_leave_threads_to_others(s):
 
 @service.alone
 def test_requests_with_many_arguments(program):
-    """Requests with many arguments take a long time, so they run as jobs, both alone and in MULTI, and wait for the
-    only job thread."""
+    """Requests with many arguments take a long time, so they run as jobs, both alone and in a transaction, and wait for
+    the only job thread."""
     with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         with s.connect() as long, s.connect() as many:
@@ -101,7 +101,7 @@ def test_requests_with_many_arguments(program):
                         assert many.ask("MULTI") == "OK"
                         assert many.pipeline([("EXISTS", *names[at:at + 500]) for at in range(0, count, 500)])[-1] == "QUEUED"
                     long.send(encode("BG.DIGEST", "large"))
-                    assert s.ask("PING") == "PONG"  # the service has read the DIGEST request
+                    assert s.ask("PING") == "PONG"  # by now, the service has read the BG.DIGEST request
                     assert many.ask(*words) in (0, [0] * (count // 500))
                     for _ in range(2):  # the only worker may send the replies of two finished jobs in either order
                         assert s.ask("PING") == "PONG"
@@ -111,7 +111,7 @@ def test_requests_with_many_arguments(program):
 
 @service.alone
 def test_users_leave_threads_to_others(program):
-    """One user has more jobs than there are threads. Another user's job does not wait until all of these jobs have
+    """One user has more jobs than there are job threads. Another user's job does not wait until all of these jobs have
     finished."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
@@ -202,8 +202,8 @@ def test_passwords_are_checked_one_at_a_time(program):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB is 2048 huge pages (2 MiB), or a million regular pages (4 KiB). Creating the filter touches about a
-    hundred pages, or 1300 with a sanitizer's shadow memory."""
+    """A filter of 4 GiB occupies 2048 huge pages (2 MiB), or a million regular pages (4 KiB). Creating it touches about
+    a hundred pages, or 1300 with a sanitizer's shadow memory."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),
                   ("CF.RESERVE", "k", 1600000000),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests how the service stops: on signals under load, during loading, and with clients that do not read. Also tests
-what prevents the service from starting: ports, sockets and directories that are in use.
+"""Tests how the service stops: on signals under load, during loading, and with clients that do not read their replies.
+Also tests what prevents the service from starting: ports, sockets and directories that are in use.
 usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import ctypes
@@ -168,7 +168,8 @@ def test_signals_to_two_threads(program):
 
 @alone
 def test_the_unix_socket_of_the_next(program):
-    """A service that starts during the grace period of another service can use the same socket path."""
+    """A service that starts during another service's grace period can use the same socket path. The stopping service
+    must not delete the new socket file."""
     with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)

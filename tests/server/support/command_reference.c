@@ -15,7 +15,7 @@
 static const struct {
     const char *title;
     const struct command *commands;
-    bool explained; /* false for commands documented by Redis */
+    bool explained; /* false if Redis documents the commands */
 } reference_families[] = {
     { "Bloom filters: BF.*", bf_commands, true },
     { "Filters with deletion: CF.*", cf_commands, true },
@@ -45,7 +45,8 @@ static bool reference_is_whole(void)
             f++;
         }
         if (f == REFERENCE_FAMILIES) {
-            fprintf(stderr, "%s: a family without a title\n", server_families[i]->name);
+            fprintf(stderr, "%s: this command family has no title\n",
+                    server_families[i]->name);
             return false;
         }
     }

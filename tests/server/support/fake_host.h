@@ -10,14 +10,14 @@
  *     fake_end(&h);                      // replays the journal and compares the results
  *
  * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", and "_" (null). Lists
- * are written as "[a b]", and maps as "{a b}". In protocol 2, types that RESP2 does not have are
- * written in their RESP2 form.
+ * are written as "[a b]", and maps as "{a b}". With RESP2, values of RESP3-only types are written
+ * in their RESP2 form.
  *
  * The journal holds the data that a real host would have: the shape that an object was created
  * with, its content at the last checkpoint, and the records since then. fake_replay re-creates each
- * object from this data. It then looks up all keys that commands have used, and as many other keys,
- * in both objects; the results must be the same. fake_end calls fake_replay, and tests may call it
- * at any time.
+ * object from this data. It then looks up all keys that commands have used, and an equal number of
+ * other keys, in both objects; the results must be the same. fake_end calls fake_replay, and tests
+ * may call it at any time.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
@@ -81,8 +81,7 @@ struct fake {
     uint64_t stepped; /* how far the clock was set ahead, excluding elapsed time */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
-    /* dropped objects, which are freed at the end because objects stay valid within the batch that
-     * found them */
+    /* dropped objects, which are freed only at the end, because a batch may still be using them */
     struct object **gone;
     size_t gone_count;
     struct command_table *table;
@@ -96,7 +95,7 @@ struct fake {
     bg_err record_fails, checkpoint_fails, create_fails;
     const char *folder; /* directory for files, or NULL */
     bg_outcome outcome; /* the outcome that all gate lookups return */
-    bool no_keys;       /* do not remember keys */
+    bool no_keys;       /* do not remember the keys that commands use */
     bool forget;        /* do not replay, because the test discards adds on purpose */
 };
 
@@ -644,7 +643,7 @@ static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t
     return h->text;
 }
 
-/* Runs a command that is passed as a line of words. Returns the reply as text. */
+/* Runs a command line whose words are separated by spaces. Returns the reply as text. */
 static inline const char *fake(struct fake *h, const char *line)
 {
     static char words[1 << 16];
@@ -659,8 +658,8 @@ static inline const char *fake(struct fake *h, const char *line)
     return fake_argv(h, argv, argc);
 }
 
-/* Runs a pipeline of n requests with the same command and name, and one item each, by calling the
- * command's run_many function. Returns the replies, separated by spaces. */
+/* Runs a pipeline of n requests by calling the command's run_many function. All requests have the
+ * same command and key, and each has one item. Returns the replies, separated by spaces. */
 static inline const char *fake_pipeline(struct fake *h, const char *name,
                                         const char *key, const bg_bytes *items,
                                         size_t n)
@@ -698,7 +697,7 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
         (h)->protocol = 2;                                                             \
     } while (0)
 
-/* Runs lines in order and checks their replies. */
+/* A command line and its expected reply. fake_script runs an array of these in order. */
 struct fake_line {
     const char *command, *reply;
 };

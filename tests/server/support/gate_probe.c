@@ -3,18 +3,18 @@
  * read from stdin, and most commands print one line.
  *
  *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
- *     lookup HEX           outcome and value of a key, in one line
- *     denied N             then N lines with a key in hex each: the number of queries, and "=HEX" for
- *                          each key that the gate calls absent without querying the source
+ *     lookup HEX           prints a key's outcome and value on one line
+ *     denied N             reads N more lines, each with a key in hex; prints N, and "=HEX" for each
+ *                          key that the gate reports as absent without querying the source
  *     check PREFIX A B     counts the outcomes of the keys PREFIXa .. PREFIXb-1: present=3 ...
- *     wrote KEY            ok, or the error
- *     rebuild              ok
- *     wait CONDITION       trusted, distrusted, caught (everything committed by now is reported),
- *                          builds N, event NAME; ok, or timeout
- *     about                figures: phase=serving trusted=1 ...; since: the time up to which all
- *                          changes have been reported, on the monotonic clock, 0 if never
- *     clock SECONDS        moves the wall clock of this process
- *     events               their number; then one per line
+ *     wrote KEY            prints ok, or the error
+ *     rebuild              prints ok, or the error
+ *     wait CONDITION       waits for trusted, distrusted, caught (all changes committed so far have
+ *                          been reported), builds N or event NAME; prints ok or timeout
+ *     about                prints statistics: phase=serving trusted=1 ...; `since` is the monotonic
+ *                          time up to which all changes have been reported, or 0 if there is none
+ *     clock SECONDS        shifts this process's wall clock
+ *     events               prints the number of events, then one event per line
  *     quit
  */
 #define _GNU_SOURCE /* getline, nanosleep */
@@ -169,7 +169,8 @@ struct probe_part {
     pthread_t thread;
 };
 
-/* Looks up half of the keys in one call, and the other half in two calls. */
+/* Looks up keys with odd numbers by calling gates_lookup, and the other keys by calling gates_begin
+ * and gates_finish. */
 static void *probe_check_part(void *context)
 {
     struct probe_part *part = context;
@@ -277,7 +278,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    /* the time is read before the lag, so that the printed `since` is never too late */
+    /* reads the clock before the lag, so that the printed `since` is never too late */
     const uint64_t now = source_now();
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };
@@ -311,7 +312,7 @@ static void probe_tell(bg_err err, const bg_errinfo *why)
     printf("%s\n", err ? why->message : "ok");
 }
 
-/* Runs a command. Returns false for "quit". */
+/* Runs a command. Returns false for "quit" and for invalid commands. */
 static bool probe_obey(struct probe *probe, char *line)
 {
     char *rest = strchr(line, ' ');

@@ -18,7 +18,7 @@ struct model {
     size_t n, room;
     uint64_t changes; /* reported keys */
     uint64_t restarts, doubts, resumed, proofs;
-    uint64_t built;           /* the value of `restarts` when all keys were read */
+    uint64_t built;           /* the value of `restarts` when all keys were last read */
     struct source_proof last; /* the last proof received in this epoch */
     char mark[SOURCE_MARK];
     int up; /* -1: not reported yet */

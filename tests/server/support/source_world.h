@@ -20,7 +20,7 @@ struct world {
     char folder[256];
     char path[288];
     char url[320];
-    sqlite3 *db; /* the connection of the application that writes to the database */
+    sqlite3 *db; /* the application's connection, which writes to the database */
 };
 
 /* Executes SQL; an error fails the test. */

@@ -12,7 +12,7 @@ static const struct asset *find(const char *path)
     return asset_find((bg_bytes){ path, strlen(path) });
 }
 
-/* Returns whether a file contains a text. */
+/* Returns whether a file contains a string. */
 static bool has(const struct asset *asset, const char *text)
 {
     const size_t n = strlen(text);

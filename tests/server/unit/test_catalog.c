@@ -1,7 +1,8 @@
 /*
- * Tests names and their entries. The result of every operation is compared with a plain list. The
- * journal receives changes in the right order, and the catalog stays unchanged if the journal
- * refuses a change. Threads concurrently find, create, rename, drop and expire names.
+ * Tests the catalog of names and their entries. Random sequences of operations are compared with a
+ * plain list. The journal must receive changes in the right order, and the catalog must stay
+ * unchanged if the journal refuses a change. In other tests, threads concurrently find, create,
+ * rename, drop and expire names.
  */
 #define _GNU_SOURCE
 
@@ -162,8 +163,8 @@ static struct entry *entry_of(bg_bytes name)
     return entry;
 }
 
-/* Returns terms that are met as long as the name keeps its current entry and that entry is
- * unchanged. */
+/* Returns the terms (conditions for a change) that are met as long as the name keeps its current
+ * entry and that entry is unchanged. */
 static struct catalog_terms seen(bg_bytes name)
 {
     const struct entry *entry = entry_of(name);
@@ -379,7 +380,7 @@ static void model_step(uint64_t now, uint64_t mark)
     }
 }
 
-/* Checks all names, by lookup and by scan. */
+/* Compares all names with the model, by lookup and by scan. */
 static void model_check(uint64_t now)
 {
     struct entry *some[7];
@@ -679,9 +680,9 @@ enum { NAMES = 24, FINDERS = 2, CHANGERS = 2, STEPS = 4000 };
 static _Atomic bool over;
 static _Atomic uint64_t found_so_often;
 
-/* Returns the name "p<i>" or "p<i>'". Both names refer only to objects with marks from 1000 * i to
- * 1000 * i + 999, because renames do not change i. A lookup must therefore find one of these
- * objects. */
+/* Returns the name "p<i>" or "p<i>'". For a given i, both names refer only to objects with marks
+ * from 1000 * i to 1000 * i + 999, because renames do not change i. A successful lookup must
+ * therefore find one of these objects. */
 static bg_bytes pair_name(unsigned i, bool second, char name[16])
 {
     (void)snprintf(name, 16, "p%u%s", i, second ? "'" : "");
@@ -721,7 +722,7 @@ static void *finder(void *unused)
             }
         }
         quiet_leave(&quiet, mine);
-        if (held) { /* the entry is still valid after the batch */
+        if (held) { /* a held entry is still valid after the batch */
             CHECK_EQ(held->object->shape.items, held_mark);
             catalog_release(held);
             held = NULL;
@@ -819,7 +820,7 @@ TEST(catalog__all_at_once)
 
 static _Atomic uint64_t acknowledged;
 
-/* Increments the number of items, which stands for the object's content. */
+/* Repeatedly increments the object's number of items, which stands for its content. */
 static void *adder(void *unused)
 {
     const int mine = quiet_sit(&quiet);
@@ -839,7 +840,8 @@ static void *adder(void *unused)
     return NULL;
 }
 
-/* Repeatedly replaces an entry's base with a base whose digest repeats a single hex digit. */
+/* Repeatedly replaces an entry's base. Each digest repeats a single hex digit, so that a mixture of
+ * two digests is detected. */
 static void *rebaser(void *argument)
 {
     struct entry *entry = argument;

@@ -221,9 +221,9 @@ TEST(bg__keys)
         { "BG.DEL q c", ":0" },
         { "BG.DEL q a IF 0", "-ERR expected: item [IF count], with a count above 0" },
         { "BG.DEL q a b c", "-ERR expected: item [IF count], with a count above 0" },
-        { "CF.COUNT q a",
-          ":1" }, /* CF.* commands work on BG filters that can delete, and BF.* commands on all BG
-                     * filters */
+        /* CF.* commands work on BG filters that can delete items, and BF.* commands work on all BG
+         * filters */
+        { "CF.COUNT q a", ":1" },
         { "CF.ADD q z", ":1" },
         { "BF.EXISTS q z", ":1" },
         { "BF.ADD o z", ":1" },
@@ -343,9 +343,9 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, whose windows do not advance by themselves, and then a primary
- * again. The keys that it received as a replica expire at the same time as on the other primary,
- * whether they arrived as commands or as change records. */
+/* A primary becomes a replica, and later a primary again. Windows on a replica do not advance by
+ * themselves. The keys that the server received as a replica must expire at the same time as on its
+ * former primary, whether they arrived as commands or as change records. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -377,8 +377,8 @@ TEST(bg__windows_go_on_where_another_host_left_them)
     }
 }
 
-/* Each restart delays a window by at most a fraction of a period. A window advances only while it
- * is in memory. */
+/* A window advances only while it is in memory, and each restart delays it by at most a fraction of
+ * a period. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -480,9 +480,8 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s0"), "+OK");
     char digest[40];
     (void)snprintf(digest, sizeof digest, "%s", fake(&h, "BG.DIGEST all"));
-    CHECK_STR(fake(&h, "BG.DIGEST s0"),
-              digest); /* filters with the same content have the same
-                          digest */
+    /* filters with the same content have the same digest */
+    CHECK_STR(fake(&h, "BG.DIGEST s0"), digest);
     run(&h, NULL, "BG.ADD s0 other");
     CHECK(strcmp(fake(&h, "BG.DIGEST s0"), digest) != 0);
     CHECK_STR(fake(&h, "BG.MERGE s0 none"), "-NOFILTER no such filter 'none'");
@@ -502,7 +501,8 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: simulated failure");
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: simulated failure");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* an add of an existing item is still recorded if the filter has not been saved */
+    /* the result of the merge could not be saved, so adding an item that it contains is still
+     * recorded */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);
@@ -524,7 +524,7 @@ TEST(bg__merges_counts)
         run(&h, ":1", "CF.ADD a item-%zu", 2 * i);
     }
     CHECK_STR(fake(&h, "BG.MERGE a b"),
-              "+OK"); /* grows to hold the items of both filters */
+              "+OK"); /* filter `a` grows to hold the items of both filters */
     CHECK_STR(fake(&h, "CF.COUNT a item-10"), ":2");
     CHECK_STR(fake(&h, "CF.COUNT a item-11"), ":1");
     CHECK_STR(fake(&h, "CF.DEBUG a"),
@@ -643,7 +643,8 @@ TEST(bg__observes)
         { "BG.OBSERVE f here PRESENT", ":1" },
         { "BG.OBSERVE f nobody FALSEPOSITIVE",
           ":0" }, /* the filter answers "no", so this is not a false positive */
-        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* the filter has lost an added item */
+        /* the caller reports that the filter has lost an item */
+        { "BG.OBSERVE f nobody PRESENT", ":0" },
     };
     struct fake h;
     size_t wrong = 0;
@@ -731,8 +732,9 @@ TEST(bg__rebuilds)
               "-ERR a rebuild is already in progress: use COMMIT or ABORT");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD item-50 item-51 item-52"), ":3");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD new-1"), ":4");
-    CHECK_STR(fake(&h, "BG.EXISTS f new-1"), ":0");   /* not queried yet */
-    CHECK_STR(fake(&h, "BG.MADD f item-10"), "[:0]"); /* added to both */
+    CHECK_STR(fake(&h, "BG.EXISTS f new-1"),
+              ":0"); /* the new filter is not queried yet */
+    CHECK_STR(fake(&h, "BG.MADD f item-10"), "[:0]"); /* added to both filters */
     has(&h, "f", 0, 100);
     CHECK_STR(fake(&h, "BG.REBUILD f STATUS"), "[$rebuilding :1 $keys :4]");
     run(&h, NULL, "BG.INFO f");
@@ -794,7 +796,7 @@ TEST(bg__rebuilds_what_deletes)
         fake(&h, "CF.DEL q item-5"),
         "-ERR cannot delete items while the filter is being rebuilt: commit or abort "
         "the rebuild first");
-    CHECK_EQ(h.recorded, before); /* nor after a crash */
+    CHECK_EQ(h.recorded, before); /* a replay does not delete the item either */
     for (size_t i = 0; i < 250; i++) {
         run(&h, NULL, "BG.REBUILD q ADD item-%zu", i);
     }
@@ -882,7 +884,7 @@ TEST(bg__files)
     run(&h, NULL, "BG.INFO copy");
     CHECK_EQ(field(&h, "sealed")->integer, 1);
     CHECK_EQ((uint64_t)field(&h, "capacity")->integer, 1000);
-    /* a newer file replaces the filter; an older file does not */
+    /* a newer file replaces the filter's content */
     fill(&h, "f", 100, 200);
     h.now++;
     run(&h, NULL, "BG.PUBLISH f users.bg");
@@ -937,9 +939,8 @@ TEST(bg__files)
     fake_end(&h);
 }
 
-/* Older files are refused, whatever operations have run on the filter since, unless the filter was
- * cleared.
- */
+/* Files older than the loaded file are refused, no matter which operations have run on the filter
+ * since, unless the filter was cleared. */
 TEST(bg__no_older_files)
 {
     struct fake h;

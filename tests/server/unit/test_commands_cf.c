@@ -208,8 +208,8 @@ TEST(cf__grows_far_beyond_its_capacity)
     fake_end(&h);
 }
 
-/* A caller that must not block is warned before an add that may double the filter, and is rarely
- * warned unnecessarily. */
+/* object_will_stall returns true before any add that doubles a large filter, and rarely returns
+ * true unnecessarily. */
 TEST(cf__tells_before_it_doubles)
 {
     enum { FEW = 1000, N = 1200000 };

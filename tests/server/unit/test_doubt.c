@@ -248,7 +248,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                /* the last frame is the MARK of the clean shutdown, which contains no change */
+                /* the last frame is the MARK that a clean shutdown writes; it records no change */
                 break;
             }
             copy_folder(whole, damaged);
@@ -276,8 +276,8 @@ TEST(doubt__any_segment_is_missing)
         }
         check_damaged(whole, damaged);
     }
-    /* A directory written by version 0.1 does not record the newest segment, but it contains filter
-     * files. */
+    /* A directory written by version 0.1 does not record the newest segment. The loss of all
+     * segments is still detected, because the directory contains filter files. */
     copy_folder(whole, damaged);
     for (size_t k = 0; k < segments.n; k++) {
         CHECK_EQ(__real_unlink(inside(damaged, segments.at[k])), 0);
@@ -286,7 +286,7 @@ TEST(doubt__any_segment_is_missing)
     check_damaged(whole, damaged);
 }
 
-/* After a clean shutdown, the last segment is truncated at or within any frame. */
+/* After a clean shutdown, the last segment is truncated before or within each frame. */
 TEST(doubt__the_end_is_missing)
 {
     const char *whole = scratch_path("ends"), *damaged = scratch_path("ends2");
@@ -299,7 +299,7 @@ TEST(doubt__the_end_is_missing)
     (void)snprintf(path, sizeof path, "%s", inside(whole, last));
     for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
         if (frame_bytes(path, at + (long)n) == 0) {
-            /* the last frame is the MARK of the clean shutdown, which contains no change */
+            /* the last frame is the MARK that a clean shutdown writes; it records no change */
             break;
         }
         for (long part = 0; part < 2; part++) {
@@ -334,8 +334,8 @@ TEST(doubt__any_segment_is_replaced)
 
 /* ---- Which filters are in doubt, and for how long -------------------------------------------- */
 
-/* Damages the frame that contains a rename. Only one other frame and the MARK of the clean shutdown
- * follow it. */
+/* Creates a journal in which the frame that contains a rename is damaged. Only one other frame, and
+ * the MARK that a clean shutdown writes, follow the damaged frame. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -374,8 +374,8 @@ TEST(doubt__names_that_nobody_knows)
     says("CF.EXISTS other x", ":1");
     says("CF.COUNT other x", ":1");
     says("BG.MEXISTS other x", "[:1]");
-    /* The filter cannot be created by any command: an add, an explicit creation, or a copy of
-     * another filter. */
+    /* No command can create the filter `other`: neither an add, nor an explicit creation, nor a
+     * copy of another filter. */
     CHECK(
         strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
         == 0);
@@ -388,7 +388,7 @@ TEST(doubt__names_that_nobody_knows)
     /* Filters created after the damage are not in doubt. */
     says("BF.EXISTS later x", ":0");
     says("BF.ADD later x", ":1");
-    /* The filter is also in doubt in a transaction. */
+    /* The filter `other` is also in doubt in a transaction. */
     says("MULTI", "+OK");
     says("BF.EXISTS other x", "+QUEUED");
     says("EXEC", "[:1]");
@@ -406,12 +406,12 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("DEL known", ":1");
     says("BF.EXISTS known k1", ":0");
     says("BF.ADD known again", ":1");
-    /* the name may be in use */
+    /* the name `unknown` may already be in use */
     CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-');
     says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
-    says("RENAMENX moved later", ":1"); /* the name is known to be free */
+    says("RENAMENX moved later", ":1"); /* the name `later` is known to be free */
     says("RENAME later moved", "+OK");
     says("COPY moved another REPLACE", ":1"); /* the content of the copy is known */
     says("BF.EXISTS another x", ":0");
@@ -422,7 +422,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS other x", ":0");
     says("BF.EXISTS known again", ":1");
     says("BF.EXISTS known k1", ":0");
-    says("BF.EXISTS later x", ":1"); /* no record shows that the name is free */
+    says("BF.EXISTS later x", ":1"); /* no record shows that the name `later` is free */
     CHECK(world_ack(&w));
     world_close(&w);
 }
@@ -499,7 +499,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
 }
 
-/* Returns the offset of the last occurrence of a text in a file. */
+/* Returns the offset of the last occurrence of a string in a file. */
 static long place_of(const char *path, const char *text)
 {
     static char bytes[65536];
@@ -552,7 +552,7 @@ TEST(doubt__a_pack_with_unknown_parts_is_kept)
 }
 
 /* Version 0.1 does not record which segment is the newest, so the loss of the newest segment is not
- * detected. Files of filters created in that segment are moved to another directory. */
+ * detected. Files of filters created in that segment are moved to the directory `forgotten`. */
 TEST(doubt__files_of_older_folders_are_put_aside)
 {
     const char *folder = scratch_path("older");

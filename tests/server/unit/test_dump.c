@@ -1,7 +1,7 @@
 /*
- * Tests dumps in chunks. A dumped filter can be loaded again if all chunks arrive in order and pass
- * verification. Any other data is refused with the error messages that clients expect. During a
- * load, the filter never reports a key as absent.
+ * Tests dumping and loading filters in chunks. A dumped filter can be loaded again if all chunks
+ * arrive in order and pass verification. Any other data is refused with the error messages that
+ * clients expect. During a load, the filter never reports a key as absent.
  */
 #include "server/support/fake_host.h"
 
@@ -29,7 +29,7 @@ static void pieces_free(struct pieces *pieces)
     pieces->count = 0;
 }
 
-/* Dumps a filter with SCANDUMP into pairs that LOADCHUNK accepts. */
+/* Dumps a filter with SCANDUMP into pairs of an iterator and data, which LOADCHUNK accepts. */
 static void scan(struct fake *h, const char *command, const char *name,
                  struct pieces *to)
 {
@@ -503,7 +503,9 @@ TEST(dump__is_of_one_moment)
     char line[64];
     (void)snprintf(line, sizeof line, "BG.DUMP k %llu SIZE 100000",
                    (unsigned long long)cursor);
-    (void)fake(&h, "BG.DUMP k 0 SIZE 100"); /* a new dump replaces the copy */
+    (void)fake(
+        &h,
+        "BG.DUMP k 0 SIZE 100"); /* a new dump replaces the copy for the previous dump */
     pieces.of[0] =
         (struct piece){ 0, fake_copy(h.items[2].bytes, h.items[2].n), h.items[2].n };
     (void)fake(&h, line);
@@ -595,11 +597,11 @@ TEST(dump__redisbloom_round_trip)
     redis_dump(100, 0.01, 500, &pieces); /* three links */
     CHECK_EQ(pieces.count, 4);
     CHECK_STR(load(&h, "BF.LOADCHUNK", "k", &pieces.of[0]), "+OK");
-    /* the content is still unknown */
+    /* the content is unknown until all chunks are loaded */
     CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]");
     CHECK(strncmp(fake(&h, "BF.ADD k x"), "-ERR the filter is not available", 32) == 0);
     fake_replay(&h);
-    /* a chunk can be loaded in parts, and can be repeated */
+    /* a chunk can be loaded in parts, and a part can be repeated */
     struct piece half = pieces.of[1];
     half.n = 50;
     half.iterator -= pieces.of[1].n - 50;

@@ -93,7 +93,7 @@ static bg_outcome look(struct gates *gates, const char *key)
     return outcome;
 }
 
-/* Returns whether every change committed before `since` has been reported. */
+/* Returns whether every change committed before `since` has been reported to the gate. */
 static bool has_caught_up(struct gates *gates, uint64_t since)
 {
     const struct gate_about a = about(gates);
@@ -154,8 +154,8 @@ static void add(struct gates *gates, struct gate_settings *settings)
     gate_settings_free(settings);
 }
 
-/* Looks up the keys PREFIX-FIRST to PREFIX-(LAST-1). Returns the number of keys that are not
- * present. */
+/* Looks up the keys PREFIX-FIRST to PREFIX-(LAST-1). Returns the number of keys whose outcome is
+ * not BG_OUTCOME_PRESENT. */
 static size_t missing(struct gates *gates, const char *prefix, size_t first,
                       size_t last)
 {
@@ -264,7 +264,7 @@ TEST(gate_settings__refuse_what_is_incomplete)
     CHECK_OK(gate_settings_check(&s, &why));
     set(&s, "promise", "");
     set(&s, "follow", "changes");
-    set(&s, "poll", "6s"); /* too long, because max-lag is 10 seconds */
+    set(&s, "poll", "6s"); /* more than half of max-lag, which is 10 seconds */
     CHECK_EQ(gate_settings_check(&s, &why), BG_EINVAL);
     CHECK_STR(why.what, "max-lag");
     gate_settings_free(&s);
@@ -465,7 +465,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     world_end(&other);
 }
 
-/* Starts a new epoch during the first build. */
+/* An event handler that starts a new epoch during the first build. */
 struct meddler {
     struct world *w;
     struct gates *gates;
@@ -641,8 +641,8 @@ TEST(gates__negative_answers_are_forgotten_when_the_key_comes)
 
 /* ---- Another process writes ---------------------------------------------------------------- */
 
-/* Inserts w-0, w-1, ... and writes the number of rows to `tell` after each commit, until the
- * process is killed. */
+/* Inserts w-0, w-1, ... and writes the number of rows to the pipe `tell` after each commit, until
+ * the process is killed. */
 static void write_for_ever(const char *path, int tell)
 {
     sqlite3 *db;
@@ -714,7 +714,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     struct gate_settings settings;
     world_begin(&w, false);
     world_products(&w, 50000); /* building the first filter takes a while */
-    (void)sqlite3_close(w.db); /* no SQLite connection may be open during fork */
+    (void)sqlite3_close(w.db); /* SQLite connections must not be open during a fork */
     scribe_start(&scribe, &w);
     world_open(&w);
     struct gates *gates = begin(NULL);
