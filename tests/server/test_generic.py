@@ -667,7 +667,7 @@ def test_slowlog(s):
     s.ask("CLIENT", "SETNAME", "slow-one")
     s.ask("BF.RESERVE", "big", "0.001", "1000000")
     assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "100") == OK
-    for i in range(40):  # repeats until a request is slow enough
+    for i in range(40):  # repeats until a request is slow enough to be logged
         s.ask("BF.MADD", "big", *(f"secret{i}:{j}" for j in range(100000)))
         if s.ask("SLOWLOG", "LEN"):
             break

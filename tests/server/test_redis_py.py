@@ -299,7 +299,7 @@ def test_retries_over_a_restart(program):
                     try:
                         r.bf().add("k", len(added))
                         added.append(len(added))
-                    except redis.ConnectionError:  # this version of redis-py does not retry the connection
+                    except redis.ConnectionError:  # some versions of redis-py do not retry a failed connection attempt
                         time.sleep(0.01)
             except Exception as error:  # pylint: disable=broad-except
                 wrong.append(error)

@@ -307,7 +307,7 @@ def test_stop_while_loading(program):
             time.sleep(delay)  # anywhere during startup
             s.process.send_signal(signal.SIGTERM)
             code = s.wait()
-            # killed by the signal if the handler was not installed yet
+            # the signal kills the process if its handler is not installed yet
             assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]
         s.start()
         assert s.ask("DBSIZE") == n

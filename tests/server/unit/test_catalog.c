@@ -833,7 +833,7 @@ static void *adder(void *unused)
             atomic_fetch_add(&acknowledged, 1);
         }
         quiet_leave(&quiet, mine);
-        /* otherwise, the replacing thread would rarely get the lock */
+        /* without this pause, the replacing thread would rarely get the lock */
         (void)usleep(10);
     }
     quiet_rise(&quiet, mine);
@@ -870,7 +870,8 @@ TEST(catalog__digests_are_read_whole)
         catalog_digest(catalog, entry, digest);
         CHECK(digest[0] == 0 || strspn(digest, (char[]){ digest[0], 0 }) == 32);
         changes += digest[0] != before;
-        (void)usleep(10); /* otherwise, the reader would always hold the lock */
+        (void)usleep(
+            10); /* without this pause, the reader would almost always hold the lock */
     }
     atomic_store(&over, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
