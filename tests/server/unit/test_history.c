@@ -163,7 +163,8 @@ TEST(history__a_clock_that_goes_back_goes_on)
     CHECK_EQ(range.points, 4);
     CHECK_EQ(range.from, BEGIN + 88 * HISTORY_STEP);
     CHECK(values[0] == 88 && values[1] == 89 && values[2] == 1000 && values[3] == 1001);
-    for (uint64_t i = 0; i < 100; i++) { /* adds points that are older than all stored points */
+    /* adds points that are older than all stored points */
+    for (uint64_t i = 0; i < 100; i++) {
         history_add(h, BEGIN - 86400 + i * HISTORY_STEP, &(double){ 7 });
     }
     range = read_last(h, 60, 0, values);

@@ -569,8 +569,7 @@ TEST(http__random_streams_the_same_in_pieces)
 
 /* ---- Targets ----------------------------------------------------------------------------- */
 
-/* Checks that a target's path has the given parts, or that it is malformed if `count` is negative.
- * */
+/* Checks that a target's path has the given parts or, if `count` is negative, is malformed. */
 static void check_path(const char *target, int count, const bg_bytes *parts)
 {
     static char room[HTTP_LINE_BYTES];
@@ -792,8 +791,7 @@ TEST(http__entity_tags)
 {
     static const struct {
         const char *value;
-        /* whether the value matches the tag "1f" in If-Match (strong) and in If-None-Match (weak)
-         * */
+        /* whether the value matches the tag "1f" in If-Match (strong) and If-None-Match (weak) */
         enum http_match strong, weak;
     } known[] = { { "\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { "W/\"1f\"", HTTP_MATCH_NO, HTTP_MATCH_YES },

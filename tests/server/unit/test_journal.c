@@ -276,7 +276,8 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* closing the journal without calling journal_begin changes no file */
+    /* closing the journal without calling journal_begin changes no file */
+    must_close(second);
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
@@ -752,8 +753,7 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Checks that every worker's adds are all present, in the order in which the worker appended them.
- * */
+/* Checks that every worker's adds are all present, in the order in which they were appended. */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -1035,8 +1035,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        /* in the service, the filter would already contain this key, so the record must not be lost
-         * */
+        /* in the service, the filter already contains this key, so the record must not be lost */
         (void)add(journal, 1);
         (void)add(journal, 2);
         fail_call(faults[i], 0);
@@ -1153,8 +1152,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(journal_durable(journal), 1);
-    /* journal_reopen starts a new segment, which records that all content is saved in base files.
-     * */
+    /* journal_reopen starts a new segment and records that all content is in base files. */
     CHECK_EQ(journal_next(journal), 3);
     CHECK_EQ(journal_reopen(journal, fill, &number, &why), BG_ECANCELED);
     check_failed(journal, EIO);

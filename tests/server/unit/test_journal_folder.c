@@ -355,8 +355,7 @@ TEST(journal_folder__a_folder_is_noticed_while_nothing_is_appended)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* If another process has its own journal at the path, the other process's journal is not modified.
- * */
+/* If another process has created its own journal at the path, that journal is not modified. */
 TEST(journal_folder__a_folder_is_replaced)
 {
     const char *folder = scratch_path("place"), *away = scratch_path("place_away");

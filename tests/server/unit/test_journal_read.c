@@ -400,7 +400,8 @@ TEST(journal_read__no_damage_tells_a_wrong_record)
         torn += !err && report.torn.code;
         if (!err && s == &journal.segments[0]
             && memcmp(s, &whole.segments[0], sizeof *s) != 0) {
-            CHECK_EQ(report.next, 121); /* no frame is missing unless an error is reported */
+            /* no frame is missing unless an error is reported */
+            CHECK_EQ(report.next, 121);
         }
         if (!walk(true, &heard, &report, &why)) {
             CHECK(heard.n + heard.missing <= 120);
@@ -586,8 +587,8 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     CHECK_EQ(report.first, 20);
     CHECK_EQ(report.keep, 20);
     CHECK_EQ(report.segments, 1);
-    journal.segments[1].bytes[3]++; /* damage in the segments before the fresh segment does not
-                                     * matter */
+    /* damage in the segments before the fresh segment does not matter */
+    journal.segments[1].bytes[3]++;
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);

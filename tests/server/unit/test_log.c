@@ -20,7 +20,8 @@
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
-static _Atomic time_t clock_stands; /* if not 0, the monotonic clock is stopped at this second */
+/* if not 0, the monotonic clock is stopped at this second */
+static _Atomic time_t clock_stands;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {

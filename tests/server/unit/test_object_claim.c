@@ -47,7 +47,7 @@ TEST(claim__fails_while_a_long_operation_runs)
     CHECK(claimed_elsewhere(object));
     object_occupy(object);
     CHECK(!claimed_elsewhere(object));
-    object_occupy(object); /* an operation nested in another, such as doubling */
+    object_occupy(object); /* starts a nested operation, such as doubling the filter */
     object_vacate(object);
     CHECK(!claimed_elsewhere(object));
     object_vacate(object);

@@ -106,7 +106,8 @@ static void *crowd_add(void *context)
     return NULL;
 }
 
-/* Runs adders and other threads at the same time, and then checks that all items are present. */
+/* Runs adders and other threads at the same time, and then checks that all items except the deleted
+ * ones are present. */
 static void crowd_run(struct crowd *crowd, void *(*const *others)(void *), size_t n)
 {
     pthread_t threads[ADDERS + OTHERS];

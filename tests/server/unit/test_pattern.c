@@ -1,7 +1,7 @@
 /*
- * test_pattern.c - tests name patterns. The tests cover patterns with known results, patterns that
- * take exponential time in naive matchers, and all short patterns and names, whose results are
- * compared with a matcher that tries all possibilities.
+ * test_pattern.c - tests name patterns. The tests cover patterns with known results and patterns
+ * that take exponential time in naive matchers. For all short patterns and names, the results are
+ * compared with those of a matcher that tries all possibilities.
  */
 #include "support/check.h"
 
@@ -106,7 +106,7 @@ static bool reference(const char *p, const char *n)
     return *n && (*p == '?' || *p == *n) && reference(p + 1, n + 1);
 }
 
-/* Writes the i-th string over the given letters, with shorter strings first. */
+/* Writes the i-th of all strings that consist of the given letters, in order of length. */
 static void nth(uint64_t i, const char *letters, char *text)
 {
     const size_t n = strlen(letters);

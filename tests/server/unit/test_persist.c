@@ -4,7 +4,7 @@
  * simulated kill -9. Other tests make the disk fail or fill up at each call in turn, kill the
  * process at each call in turn, and add keys from several threads during snapshots.
  *
- * The model records what must be present: for each name, a minimum count for each key. A
+ * For each filter name, the model records the minimum count of each key. A
  * command that failed, or whose success was not durable when the process died, may or may not have
  * taken effect.
  */
@@ -22,7 +22,7 @@ enum { NAMES = 6, KEYS = 48, GENERATIONS = 4 };
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* The ways in which filters are created. Filters with `counts` support removals. */
+/* The ways in which filters are created. Filters whose `counts` is true support removals. */
 static const struct make {
     const char *command, *options;
     bool counts, window;
@@ -99,7 +99,7 @@ struct step {
     uint64_t expires;
 };
 
-/* Most steps are adds. */
+/* Returns a random step. Most steps are adds. */
 static struct step step_any(struct model *m)
 {
     const uint64_t dice = model_random(m, 60);
@@ -282,13 +282,15 @@ static void model_doubt(struct model *m, const struct step *step)
     for (unsigned i = 0; i < NAMES; i++) {
         struct filter *f = &m->filters[i];
         const struct filter *g = &other.filters[i];
-        if (!f->there && g->there) { /* the filter's content is unknown */
+        /* the filter may exist now, with unknown content */
+        if (!f->there && g->there) {
             const unsigned make = g->make;
             *f = (struct filter){ .make = make, .expires = 1 };
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* unknown kind; the next check drops the filter */
+            /* the kind is unknown, so the next check drops the filter */
+            f->make = MAKES;
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -390,7 +392,8 @@ static bool packing;
 
 static void must_open(const char *folder, const char *lines)
 {
-    disk.patient = true; /* this test does not simulate power loss */
+    /* skips syncs, because this test does not simulate power loss */
+    disk.patient = true;
     if (!world_open(&w, folder, lines)) {
         check_fail(__FILE__, __LINE__, "%s", w.why.message);
     }
@@ -407,7 +410,7 @@ static void step_well(struct model *m)
     CHECK(world_ack(&w));
     if (done) {
         model_done(m, &step);
-    } else { /* refused, but not because of a disk error */
+    } else { /* the step was refused, but not because of a disk error */
         CHECK(strncmp(w.said, "-MISCONF", 8) != 0 && strncmp(w.said, "-IOERR", 6) != 0);
     }
 }
@@ -417,7 +420,7 @@ static void end_somehow(struct model *m, bool in_order)
     if (in_order) {
         world_close(&w);
     } else {
-        const struct step last = step_any(m); /* the reply is never sent */
+        const struct step last = step_any(m); /* the process dies before it replies */
         (void)step_do(&w, m, &last);
         model_doubt(m, &last);
         world_crash(&w);
@@ -469,7 +472,7 @@ static void many_add(unsigned from, unsigned to, const char *key)
     }
 }
 
-/* Many small filters share a file, which is deleted when none of them needs it. */
+/* Many small filters share a pack file, which is deleted when none of them needs it. */
 TEST(persist__small_filters_share_a_pack)
 {
     const char *folder = scratch_path("packs");
@@ -482,7 +485,8 @@ TEST(persist__small_filters_share_a_pack)
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_EQ(count_files(folder, ".pack"), 1);
     CHECK_EQ(count_files(folder, ".bg"), 1);
-    for (unsigned again = 0; again < 2; again++) { /* cleanup keeps the pack */
+    /* the cleanup at startup keeps the pack */
+    for (unsigned again = 0; again < 2; again++) {
         world_crash(&w);
         must_open(folder, "");
         many_check(0, MANY, "a", ":1");
@@ -573,7 +577,7 @@ TEST(persist__figures_come_back)
 
 enum { STORY = 40 };
 
-/* Waits until changes are accepted again. */
+/* Runs SAVE until changes are accepted again. */
 static void heal(void)
 {
     char why[BG_ERR_MESSAGE_MAX];
@@ -623,7 +627,8 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     return happened;
 }
 
-/* Returns n if every n-th call is tested. `make soak` tests every call. */
+/* Returns the interval at which calls are tested: 3 tests every third call. `make soak` tests every
+ * call. */
 static unsigned long stride(void)
 {
     return check_scale() > 1 ? 1 : CHECK_SANITIZED ? 11 : 3;
@@ -691,7 +696,7 @@ TEST(persist__stopping_cuts_a_snapshot_short)
 
 /* ---- Crashes --------------------------------------------------------------------------------------------- */
 
-/* The child reports to the parent which steps are durable. */
+/* Runs the steps in a child process, and reports in `safe` which steps are durable. */
 static void dying_story(const char *folder, enum disk_fault fault, unsigned long at,
                         unsigned policy, unsigned *safe)
 {
@@ -791,7 +796,7 @@ struct adder {
 
 static _Atomic bool adding_ends;
 
-/* Runs a worker's batches, with several requests each. */
+/* Adds keys in batches of several requests, as a worker does. */
 static void *adder_run(void *argument)
 {
     struct adder *a = argument;
@@ -809,7 +814,7 @@ static void *adder_run(void *argument)
                                        : k % 2 == 0 ? (bg_bytes){ "even", 4 }
                                                     : (bg_bytes){ "odd", 3 },
                                        { text, strlen(text) } };
-            do { /* retried while a snapshot is copying the filter */
+            do { /* retries while a snapshot is copying the filter */
                 session_run(&a->session, &a->client, argv, 3, &reply);
             } while (a->session.deferred);
         }
@@ -921,7 +926,8 @@ TEST(persist__adds_while_snapshots_are_made)
         world_crash(&w);
         must_open(folder, "");
         adders_check();
-        CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* the next snapshot loses nothing */
+        /* the next snapshot must not lose keys */
+        CHECK_STR(world_ask(&w, "SAVE"), "+OK");
         CHECK(world_ack(&w));
         world_crash(&w);
         must_open(folder, "");

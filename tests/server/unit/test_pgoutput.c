@@ -1,5 +1,5 @@
-/* test_pgoutput.c - tests replication-stream messages, and the text encoding of WAL markers and
- * resume marks. */
+/* test_pgoutput.c - tests the parsing of PostgreSQL replication messages, and the text encoding of
+ * WAL markers and resume marks. */
 #define _GNU_SOURCE
 
 #include "pgoutput.h"
@@ -77,7 +77,7 @@ TEST(pgoutput__insert)
     CHECK(!pgoutput_value_next(&row, &value));
 }
 
-/* Only the new row matters, no matter what the message contains about the old row. */
+/* Only the new row is used, no matter what the message contains about the old row. */
 TEST(pgoutput__update)
 {
 #define NEW "N\x00\x03nut\x00\x00\x00\x02hi"

@@ -1,7 +1,7 @@
 /*
- * Tests how threads get seats (quiet.h) and how a thread waits for running batches. A thread that
- * removes an object waits for all batches that may have found the object, so that no batch uses a
- * removed object. It does not wait for batches that started later.
+ * Tests how threads get seats (see quiet.h), and how a thread waits for running batches of
+ * requests. A thread that removes an object waits for all batches that may have found the object,
+ * so that no batch uses a removed object. The thread does not wait for batches that started later.
  */
 #include "quiet.h"
 

@@ -1,7 +1,7 @@
 /*
- * Tests recovery in individual cases that once failed or might fail: bases that are
- * missing, damaged or keyed with an unknown secret; records that must outlive a failed checkpoint;
- * a failed journal; loads that never complete; windows; unneeded files; torn tails.
+ * Tests recovery in individual cases that once failed or might fail: bases (saved filter files)
+ * that are missing, damaged or keyed with an unknown secret; records that must outlive a failed
+ * checkpoint; a failed journal; loads that never complete; windows; unneeded files; torn tails.
  */
 #define _GNU_SOURCE
 
@@ -207,7 +207,7 @@ TEST(recover__a_base_is_cut_off)
     spoilt(scratch_path("cut"), cut, mend);
 }
 
-/* Replaces the base with another filter's file, which is intact and has the right secret. */
+/* Replaces the base with the intact file of a different filter. */
 static void exchange(const char *path)
 {
     (void)snprintf(moved, sizeof moved, "%s", scratch_path("right"));
@@ -267,7 +267,7 @@ TEST(recover__the_secret_is_missing)
 }
 
 /* The journal fails while a base cannot be read. The filter's records are removed with the old
- * segments, so the filter must not be recovered without them. */
+ * segments, so the filter's content stays unknown even after its base is restored. */
 TEST(recover__a_failed_journal_and_a_missing_base)
 {
     const char *folder = scratch_path("lost");
@@ -315,8 +315,8 @@ TEST(recover__a_failed_journal_and_a_missing_base)
     world_close(&w);
 }
 
-/* The journal fails while another thread writes. The journal on disk needs the old base until a
- * fresh journal exists, so a checkpoint must neither succeed nor delete that base. */
+/* The journal fails while another thread writes to it. The journal on disk needs the old base until
+ * a fresh journal exists, so a checkpoint must neither succeed nor delete that base. */
 TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
 {
     const char *folder = scratch_path("crossing");
@@ -340,8 +340,8 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     world_close(&w);
 }
 
-/* The journal fails while another thread writes, but then the service saves all filters. Changes
- * that it accepts afterwards are kept. */
+/* The journal fails while another thread writes to it, but then the service saves all filters.
+ * Changes that the service accepts afterwards must not be lost. */
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");
@@ -410,8 +410,8 @@ TEST(recover__replacing_a_filter_deletes_its_files)
     world_close(&w);
 }
 
-/* For a while, no fresh journal can be created. Each attempt reuses the files of the previous
- * attempt instead of writing them again. */
+/* For a while, no fresh journal can be created. Each attempt reuses the filter files that the
+ * previous attempt wrote. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 {
     const char *folder = scratch_path("attempts");
@@ -431,7 +431,8 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
     CHECK_EQ(mkdir(path, 0700), 0);
     for (int i = 0; i < 3; i++) {
         CHECK(strncmp(world_ask(&w, "SAVE"), "-MISCONF", 8) == 0);
-        CHECK_EQ(count_files(folder), 3); /* two earlier files, and one for bf */
+        /* two files from the first snapshot, and a new file for bf */
+        CHECK_EQ(count_files(folder), 3);
     }
     CHECK_EQ(rmdir(path), 0);
     ok("SAVE");
@@ -501,8 +502,8 @@ TEST(recover__a_base_that_was_not_recorded)
     }
 }
 
-/* A merge result that could not be saved exists only in memory, so an add that finds its key there
- * must still be recorded. */
+/* The result of a merge that could not be saved exists only in memory, so adding a key that it
+ * already contains must still be recorded. */
 TEST(recover__adds_rely_on_what_is_kept)
 {
     const char *folder = scratch_path("relies");
@@ -520,7 +521,8 @@ TEST(recover__adds_rely_on_what_is_kept)
     world_add(&w, "a", 0, 20); /* all keys are already present */
     again(folder);
     world_has(&w, "a", 0, 20);
-    /* The next snapshot saves the result, so adds of its keys are no longer recorded. */
+    /* The next snapshot saves the merged filter, so adding a key that it contains is no longer
+     * recorded. */
     disk.calls = 0;
     disk.at = 1;
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
@@ -534,7 +536,7 @@ TEST(recover__adds_rely_on_what_is_kept)
     world_close(&w);
 }
 
-/* Removes are refused on filters that are not saved. */
+/* Removals are refused while the result of a merge is not saved. */
 TEST(recover__removes_wait_for_what_is_kept)
 {
     const char *folder = scratch_path("removes");
@@ -722,7 +724,7 @@ TEST(recover__files_that_nobody_needs_go)
     CHECK_EQ(count_files(folder), 9);
     again(folder);
     CHECK_EQ(count_files(folder), 9);
-    /* Simulates a file that a dead process left. */
+    /* Simulates a file that a dead process left behind. */
     char path[700];
     (void)snprintf(path, sizeof path,
                    "%s/filters/0123456789abcdef0123456789abcdef.bg.tmp.1.0000002a",
@@ -739,7 +741,7 @@ TEST(recover__files_that_nobody_needs_go)
     world_close(&w);
 }
 
-/* An object whose name is refused leaves no file, and the caller still owns the object. */
+/* An object whose name is refused leaves no file behind, and the caller still owns the object. */
 TEST(recover__a_refused_object_leaves_no_file)
 {
     const char *folder = scratch_path("refused");
@@ -754,7 +756,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
     session_end(&w.session);
     CHECK_EQ(count_files(folder), 0);
-    /* The object also leaves no file if its name cannot be recorded. */
+    /* The object also leaves no file behind if its name cannot be recorded. */
     CHECK(world_ack(&w));
     fill_up = true;
     disk.on_create = journal_becomes_full;
@@ -769,7 +771,8 @@ TEST(recover__a_refused_object_leaves_no_file)
     world_close(&w);
 }
 
-/* The thread that names an object can keep using the object, even if another thread drops it. */
+/* The thread that adds an object to the catalog can keep using the object, even if another thread
+ * drops it. */
 TEST(recover__an_object_stays_for_who_made_it)
 {
     const char *folder = scratch_path("stays");
@@ -879,7 +882,7 @@ TEST(recover__a_torn_tail)
     world_close(&w);
 }
 
-/* Recovery restores the growth settings of filters, including the limit on growth. */
+/* Filters that have grown are recovered with the same content and growth settings. */
 TEST(recover__bounds_come_back)
 {
     const char *folder = scratch_path("bounds");
@@ -1134,7 +1137,7 @@ TEST(recover__an_abandoned_start_denies_nothing)
     world_close(&w);
 }
 
-/* A changed policy setting takes effect without delay. */
+/* A change to appendfsync takes effect immediately. */
 TEST(recover__appendfsync_changes)
 {
     const char *folder = scratch_path("policy");
@@ -1142,8 +1145,8 @@ TEST(recover__appendfsync_changes)
     CHECK_EQ(state().policy, JOURNAL_EVERYSEC);
     CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
     CHECK(world_ack(&w));
-    ok("CONFIG SET appendfsync always"); /* takes effect at once, even for earlier
-                                            writes */
+    /* also applies to records that were written, but not synced */
+    ok("CONFIG SET appendfsync always");
     CHECK_EQ(state().policy, JOURNAL_ALWAYS);
     CHECK(persist_safe(w.server.persist) < persist_tail(w.server.persist));
     CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1");

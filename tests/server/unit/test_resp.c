@@ -1,7 +1,7 @@
 /*
  * test_resp.c - tests RESP requests that are split at every byte, reach the limits, or are
- * malformed in each way that has its own error message. Random requests are compared with a
- * reference parser that is as simple as possible.
+ * malformed in each way that has its own error message. The results for random requests are
+ * compared with those of a reference parser that is as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -37,7 +37,8 @@ static void tell(struct resp_story *story, const char *bytes, size_t n,
     }
 }
 
-/* Checks that a stream contains these requests, in resp_story form, and ends without an error. */
+/* Checks that a stream contains these requests, as resp_story formats them, and ends without an
+ * error. */
 static void check_requests(const char *bytes, size_t n, const char *expected,
                            size_t expected_n)
 {
@@ -223,7 +224,7 @@ TEST(resp__error_stays)
 
 /* ---- Limits ------------------------------------------------------------------------------ */
 
-/* Repeats a character between two texts. */
+/* Writes `before`, then `n` copies of `c`, then `after`. Returns the length of the text. */
 static size_t padded(char *to, const char *before, char c, size_t n, const char *after)
 {
     const char *begin = to;
@@ -353,9 +354,9 @@ TEST(resp__need_is_true)
 }
 
 /* Feeds a stream that contains one request to the parser in chunks. Between chunks, all bytes that
- * the parser reported as consumed are overwritten, so a second read would find them changed. Bytes
- * that are consumed with the last chunk are not overwritten, so that the last string can be
- * checked. */
+ * the parser reported as consumed are overwritten, so the test fails if the parser reads them
+ * again. Bytes that are consumed with the last chunk are not overwritten, so that the last string
+ * can be checked. */
 static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece,
                       size_t *calls)
 {
@@ -375,7 +376,7 @@ static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece
 
 TEST(resp__a_million_arguments_are_looked_at_once)
 {
-    /* With 7-byte chunks, a quadratic parser would not finish. */
+    /* With 7-byte chunks, a quadratic parser would take too long. */
     static const size_t pieces[] = { 16384, 7 };
     const size_t count = 1000000;
     struct buffer stream;
@@ -475,9 +476,8 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Tests streams that consist of these parts with some bytes changed, using limits that are easily
- * reached.
- */
+/* Tests streams that consist of these parts, with some bytes changed, using both default and very
+ * low limits. */
 TEST(resp__random_streams_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_streams / sizeof *pieces_of_streams;

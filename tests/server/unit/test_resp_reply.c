@@ -219,7 +219,8 @@ TEST(buffer__stays_within_its_limit)
     buffer_put(&b, "x", 1);
     CHECK(b.overflow && buffer_waiting(&b) == 10);
     buffer_drop(&b, 10);
-    buffer_put(&b, "x", 1); /* nothing is added, although there is space */
+    /* after an overflow, nothing is added, although there is space */
+    buffer_put(&b, "x", 1);
     CHECK_EQ(buffer_waiting(&b), 0);
     buffer_clear(&b, 100);
     buffer_put(&b, "x", 1);
@@ -232,7 +233,7 @@ TEST(buffer__stays_within_its_limit)
         &b, SIZE_MAX - 17)); /* within the limit, but too large to be allocated */
     CHECK(b.overflow);
     buffer_clear(&b, 0);
-    if (!CHECK_SANITIZED) { /* a sanitizer would abort the program */
+    if (!CHECK_SANITIZED) { /* a sanitizer would abort at such a large allocation */
         CHECK(!buffer_space(&b, SIZE_MAX / 2));
         CHECK(b.overflow);
     }
@@ -253,7 +254,7 @@ TEST(buffer__texts)
     buffer_free(&b);
 }
 
-/* No part of a reply that does not fit is written, and nothing is written after it. */
+/* If a reply does not fit, no part of it is written, and nothing is written after it. */
 TEST(resp_reply__overflow)
 {
     for (size_t limit = 1; limit < 100; limit++) {

@@ -48,7 +48,7 @@ static void read_text(const char *text)
     settings_read_text(&draft, "conf", text, strlen(text));
 }
 
-/* Checks a valid configuration text. */
+/* Reads a configuration text that must be valid, and returns its settings. */
 static const struct settings *good(const char *text)
 {
     settings_draft_free(&draft);
@@ -58,7 +58,7 @@ static const struct settings *good(const char *text)
     return &draft.settings;
 }
 
-/* Checks an invalid configuration text, and all messages about it. */
+/* Checks that reading an invalid configuration text reports exactly the errors in `said`. */
 static void bad(const char *text, const char *said)
 {
     settings_draft_free(&draft);
@@ -174,7 +174,8 @@ TEST(table__every_row_makes_sense)
         CHECK(table[i].value && *table[i].value);
         CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
         CHECK(table[i].least <= table[i].most);
-        if (table[i].change == SETTING_LIVE) { /* live settings must not own memory */
+        /* settings that can change at run time must not own memory */
+        if (table[i].change == SETTING_LIVE) {
             CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
             CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
             CHECK(table[i].type != SETTING_GATE);
@@ -311,7 +312,7 @@ TEST(values__as_text)
     CHECK_STR(settings_show(settings_find("bind"), s, tiny, sizeof tiny), "::1 1");
 }
 
-/* A displayed value can be set again, and yields the same value. */
+/* Setting an option to its displayed value does not change the option. */
 TEST(values__shown_ones_are_read_back)
 {
     size_t rows;
@@ -512,7 +513,7 @@ TEST(file__mistakes)
     CHECK(strstr(said, "include: nested more than 8 levels deep"));
     CHECK(strstr(said, "too many configuration files (maximum: 256)"));
     CHECK(draft.files <= 512);
-    /* include is refused where it is not allowed */
+    /* include is refused in a text that must not include files */
     settings_draft_free(&draft);
     begin();
     draft.alone = true;
@@ -915,8 +916,8 @@ TEST(config__set)
     CHECK_STR(set("timeout 5 MAXCLIENTS 7"), "");
     CHECK_EQ(settings_now(run.store)->maxclients, 7);
     CHECK_NEAR(settings_now(run.store)->timeout, 5, 1e-9);
-    CHECK_EQ(before->maxclients, 10000); /* readers of the old settings are not
-                                            disturbed */
+    /* readers of the old settings still see the old value */
+    CHECK_EQ(before->maxclients, 10000);
     CHECK_STR(set("timeout 0 maxclients 10k"), "");
     CHECK_EQ(settings_now(run.store)->maxclients, 10000);
     before = settings_now(run.store);
@@ -1104,7 +1105,7 @@ TEST(reload__takes_what_can_change)
     CHECK_STR(now->requirepass, "b");
     CHECK_EQ(now->users.count, 1);
     CHECK_EQ(now->maxclients, 50);
-    CHECK_STR(first->requirepass, "a"); /* the old settings stay valid for readers */
+    CHECK_STR(first->requirepass, "a"); /* readers can still use the old settings */
     /* CONFIG SET lasts until then */
     CHECK_STR(set("timeout 77"), "");
     CHECK(settings_reload(run.store, hear, &told));
@@ -1112,8 +1113,8 @@ TEST(reload__takes_what_can_change)
     CHECK_EQ(settings_now(run.store)->port, 1);
 }
 
-/* Options that need a restart point to memory that stays valid, no matter how many times the file
- * is reloaded. */
+/* The values of options that cannot change without a restart stay valid, no matter how many times
+ * the file is reloaded. */
 TEST(reload__again_and_again)
 {
     char line[256], text[128];
@@ -1158,7 +1159,7 @@ TEST(reload__mistakes_change_nothing)
 
 /* ---- Printed output ------------------------------------------------------------------------------ */
 
-/* The example file with its options uncommented lists all options, with their defaults. */
+/* When its options are uncommented, the example file sets every option to its default. */
 TEST(print__example_is_the_default)
 {
     char *text = NULL;

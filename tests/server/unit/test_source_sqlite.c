@@ -259,7 +259,8 @@ TEST(source__finds_keys_of_every_type)
     world_end(&w);
 }
 
-/* A column that cannot be a key has no filter, but lookups still find its values. */
+/* If a column cannot be a key, source_check reports an error, but lookups still find the column's
+ * values. */
 TEST(source__finds_keys_in_refused_columns)
 {
     struct world w;
@@ -278,8 +279,8 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
-/* For each key, SQLite may recompile a statement that contains a pattern search. The source must
- * not mistake this for a schema change. */
+/* SQLite may recompile a statement that contains a pattern search each time a new key is bound. The
+ * source must not mistake this for a schema change. */
 TEST(source__looks_up_patterns)
 {
     struct world w;
@@ -471,7 +472,7 @@ static size_t read_all(struct source_keys *keys, size_t room, char *last,
     return all;
 }
 
-/* Returns settings for tests that only read. */
+/* Returns settings for a source that is declared read-only and therefore not followed. */
 static struct source_settings read_only(const struct world *w)
 {
     struct source_settings settings = world_settings(w);

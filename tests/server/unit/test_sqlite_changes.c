@@ -1,9 +1,10 @@
 /*
- * test_sqlite_changes.c - tests follow=changes over SQLite. No matter what happens to the table,
- * the triggers, the change table or the file, every committed key is read or reported.
+ * test_sqlite_changes.c - tests follow=changes with SQLite. No matter what happens to the table,
+ * the triggers, the change table or the file, every committed key reaches the gate: it is reported
+ * as a change, or all keys are read again.
  *
- * The follower is a thread. Most tests let the follower poll only on demand (POLL_NEVER), so that
- * changes between two polls go unobserved.
+ * Most tests let the follower thread poll only on demand (POLL_NEVER), so that several changes
+ * happen between two polls.
  */
 #define _GNU_SOURCE /* mkdtemp, usleep */
 
@@ -34,7 +35,7 @@ static void scene_follow(struct scene *s, const char *mark)
     model_follow(s->m, s->source, mark);
 }
 
-/* Starts with 20 products, and waits until the model is complete. */
+/* Creates a scene with 20 products, and waits until the model contains all keys. */
 static void scene_begin(struct scene *s, bool plain)
 {
     world_begin(&s->w, plain);
@@ -130,8 +131,7 @@ TEST(changes__reports_every_way_to_write)
     world_do(&s.w, "UPDATE OR REPLACE products SET sku = 'sku-6' WHERE sku = 'sku-7'");
     world_do(&s.w, "INSERT INTO products (sku) SELECT 'copy of ' || sku FROM products");
     scene_check(&s, 1);
-    /* This connection attaches the file, uses recursive triggers and distrusts the schema.
-     */
+    /* This connection attaches the file, uses recursive triggers and distrusts the schema. */
     sqlite3 *other;
     char sql[512];
     CHECK(sqlite3_open(":memory:", &other) == SQLITE_OK);
@@ -149,8 +149,8 @@ TEST(changes__reports_every_way_to_write)
     scene_end(&s);
 }
 
-/* A statement that fails with OR FAIL keeps the rows that it has already inserted, but
- * sqlite_sequence does not include them. */
+/* A statement that fails with OR FAIL keeps the rows that it has already inserted, but SQLite does
+ * not update sqlite_sequence for them. */
 TEST(changes__keeps_its_place_when_a_statement_fails_half_way)
 {
     struct scene s;
@@ -411,7 +411,8 @@ TEST(changes__creates_what_was_dropped)
     scene_end(&s);
 }
 
-/* PRAGMA writable_schema changes the SQL, but not the schema version. */
+/* With PRAGMA writable_schema, the SQL of a trigger can be changed without changing the schema
+ * version. */
 TEST(changes__verifies_the_sql_of_triggers)
 {
     struct scene s;
@@ -425,8 +426,8 @@ TEST(changes__verifies_the_sql_of_triggers)
     scene_end(&s);
 }
 
-/* After a rename, applications continue to work, and the gate waits until its settings are valid
- * again. */
+/* After a rename, applications continue to work, and the gate waits until its settings match the
+ * schema again. */
 TEST(changes__does_not_break_applications_that_rename)
 {
     for (int legacy = 0; legacy < 2; legacy++) {
@@ -453,7 +454,7 @@ TEST(changes__does_not_break_applications_that_rename)
     }
 }
 
-/* An AFTER trigger with RAISE(IGNORE) can skip the trigger that records the key. */
+/* An AFTER trigger with RAISE(IGNORE) can prevent the gate's trigger from recording the key. */
 TEST(changes__refuses_triggers_that_skip_others)
 {
     static const char *const before[] = { "plain",  "\"a b\"",      "[c ]",   "`d``e`",
@@ -492,8 +493,8 @@ TEST(changes__refuses_triggers_that_skip_others)
     scene_end(&s);
 }
 
-/* An AFTER trigger that fails with RAISE(FAIL) or OR FAIL keeps the row, but skips the triggers
- * that run after it. */
+/* If an AFTER trigger fails because of RAISE(FAIL) or OR FAIL, the row is kept, but the remaining
+ * triggers do not run. The gate's trigger must therefore run first. */
 TEST(changes__records_keys_before_other_triggers_can_fail)
 {
     static const char *const fails[] = {
@@ -581,7 +582,7 @@ TEST(changes__notices_lost_change_rows)
     }
 }
 
-/* Change rows that were already read can be deleted without consequences. */
+/* Deleting change rows that were already read has no effect. */
 TEST(changes__ignores_deleted_rows_that_were_read)
 {
     struct scene s;
@@ -609,7 +610,7 @@ TEST(changes__prunes_what_was_saved)
         world_number(&s.w, "SELECT count(*) FROM \"%s\"", changes_of(&s.w));
     CHECK(rows >= 10000); /* nothing was saved */
     source_saved(s.source, model_peek(s.m)->mark, model_peek(s.m)->last.epoch + 1);
-    usleep(1100000); /* pruning pauses for a second */
+    usleep(1100000); /* longer than the minimum pause between two prunes */
     scene_check(&s, 1);
     CHECK_EQ(world_number(&s.w, "SELECT count(*) FROM \"%s\"", changes_of(&s.w)), rows);
     source_saved(s.source, model_peek(s.m)->mark, model_peek(s.m)->last.epoch);
@@ -623,7 +624,8 @@ TEST(changes__prunes_what_was_saved)
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
     scene_check(&s, 1);
     scene_stop(&s);
-    scene_follow(&s, first); /* the row was pruned, so following cannot be resumed */
+    /* the row for this mark was pruned, so following cannot resume there */
+    scene_follow(&s, first);
     scene_check(&s, 2);
     scene_end(&s);
 }
@@ -642,7 +644,7 @@ static void copy_to(struct world *w, struct world *copy)
     world_open(copy);
 }
 
-/* Overwrites the database using the backup API. */
+/* Overwrites the database `to` with `from`, using SQLite's backup API. */
 static void restore(struct world *from, struct world *to)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to->db, "main", from->db, "main");
@@ -674,7 +676,7 @@ TEST(changes__notices_a_restored_backup)
     }
 }
 
-/* The restored copy has the same schema version, and only its token differs. */
+/* The restored copy has the same schema version, so only its token shows that it is different. */
 TEST(changes__notices_another_history_with_the_same_schema)
 {
     struct scene s;
@@ -710,7 +712,7 @@ static void replace_file(struct world *w, struct world *other)
     world_end(w);
     world_end(other);
     other->db = NULL;
-    delete_log(w); /* the log belongs to the old file */
+    delete_log(w); /* the write-ahead log belongs to the old file */
     CHECK(rename(other->path, w->path) == 0);
     world_open(w);
 }
@@ -743,7 +745,8 @@ static bg_store_answer look_up(struct scene *s, const char *key)
     return source_ask(s->source, key, strlen(key), NULL, &why);
 }
 
-/* SQLite continues to use the deleted files in connections that have opened them. */
+/* Connections that opened the write-ahead log before it was deleted continue to use the deleted
+ * file. */
 TEST(changes__notices_a_deleted_log)
 {
     struct scene s;
@@ -759,8 +762,8 @@ TEST(changes__notices_a_deleted_log)
     scene_end(&s);
 }
 
-/* SQLite keeps a separate log for each name of a file, so the follower cannot see commits made
- * under another name. */
+/* SQLite keeps a separate write-ahead log for each name of a file, so the follower cannot see
+ * commits made under another name. */
 TEST(changes__refuses_hard_links)
 {
     struct scene s;
@@ -791,8 +794,8 @@ static void overwrite(const char *from, const char *to)
     CHECK(fclose(in) == 0 && fclose(out) == 0);
 }
 
-/* The restored file gets the old file's change counter, so SQLite considers its cache
- * valid. */
+/* After the insert, the restored file has the same change counter as the old file, so SQLite
+ * considers its cache valid. */
 TEST(changes__notices_an_overwritten_file)
 {
     struct scene s;
@@ -841,9 +844,9 @@ TEST(changes__resumes_at_a_mark)
     scene_end(&s);
 }
 
-/* Closing the application's last connection deletes the log. If the follower opens the file at that
- * moment, it must wait for the lock: otherwise, it would remember the deleted log and report a
- * replaced file. */
+/* Closing the application's last connection deletes the write-ahead log. If the follower opens the
+ * file at that moment, it must wait for the lock. Otherwise, it would remember the deleted log and
+ * report that the file was replaced. */
 TEST(changes__resumes_while_an_application_deletes_its_log)
 {
     struct scene s;
@@ -1127,7 +1130,7 @@ TEST(changes__waits_for_a_writer_that_holds_the_lock)
 
 enum { WRITERS = 3, ROWS = 100 };
 
-/* In a child process, writes transactions of several rows each and rolls some of them back. */
+/* In a child process, runs transactions that insert several rows each and rolls some of them back. */
 static void write_many(const char *path, int writer, int transactions, int go)
 {
     sqlite3 *db;

@@ -57,8 +57,8 @@ TEST(squeeze__worst_case_fits)
     }
 }
 
-/* If a bit is flipped or the input is truncated, decompression either produces the announced size
- * or rejects the input. */
+/* If a bit is flipped, decompression either rejects the input or produces the original number of
+ * bytes. Truncated input is always rejected. */
 TEST(squeeze__may_be_anything)
 {
     unsigned char bytes[300], squeezed[sizeof bytes + SQUEEZE_MORE];

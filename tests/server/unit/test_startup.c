@@ -40,7 +40,8 @@ TEST(folder__is_made_and_locked)
     CHECK_EQ(second, -1);
     CHECK(strstr(why, "is in use by another service"));
     (void)close(lock);
-    CHECK(startup_folder(dir, &lock, why)); /* closing the file has released the lock */
+    /* closing the lock file has released the lock */
+    CHECK(startup_folder(dir, &lock, why));
     (void)close(lock);
     CHECK(fcntl(lock, F_GETFD) == -1);
 }
@@ -130,7 +131,8 @@ TEST(pid_file__is_removed_if_it_is_ours)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
-/* Runs a function in a child process and returns its exit code. */
+/* Runs a function in a child process and returns the child's exit code, or 100 plus the signal that
+ * killed the child. */
 static int in_child(int (*run)(void))
 {
     int status = 0;
@@ -241,7 +243,7 @@ TEST(notify__what_the_manager_hears)
     CHECK(startup_watchdog());
     CHECK_STR(message(fd), "WATCHDOG=1");
     (void)close(fd);
-    CHECK(!startup_watchdog()); /* the listener is closed */
+    CHECK(!startup_watchdog()); /* the service manager's socket is closed */
     char name[64];
     (void)snprintf(name, sizeof name, "@bloomgate-test-%ld", (long)getpid());
     const int abstract = manager(name, true);

@@ -1,4 +1,4 @@
-/* test_syntax.c - tests argument descriptions and their parsed form. */
+/* test_syntax.c - tests the parser for the descriptions of command arguments. */
 #define _GNU_SOURCE
 
 #include "server.h"
@@ -116,7 +116,7 @@ TEST(syntax__wrong_lines)
     }
 }
 
-/* For any input, parsing terminates and never exceeds its memory. */
+/* For any input, parsing terminates and uses at most SYNTAX_NODES nodes. */
 TEST(syntax__noise)
 {
     static const char letters[] = "aA [[]]<<>>||.....  keyTOKEN";

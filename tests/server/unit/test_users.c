@@ -1,6 +1,6 @@
 /*
- * test_users.c - tests rules, permissions, passwords, password guessing and rate limits, including
- * tricks that an attacker might try.
+ * test_users.c - tests rules, permissions, passwords, protection against password guessing, and
+ * rate limits, including tricks that an attacker might try.
  */
 #define _GNU_SOURCE
 
@@ -124,7 +124,8 @@ TEST(rules__commands)
 {
     const struct user *u = user("+bf.add");
     CHECK(may(u, "BF.ADD") && !may(u, "BF.EXISTS") && !may(u, "PING"));
-    CHECK(may(u, "AUTH")); /* otherwise no client could switch users */
+    /* AUTH is always allowed; otherwise, clients could not switch users */
+    CHECK(may(u, "AUTH"));
     u = user("");
     for (size_t f = 0; f < 2; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
@@ -350,8 +351,8 @@ TEST(users__passwords)
     CHECK(!users_recall(users, bytes("a"), (bg_bytes){ large, sizeof large }));
 }
 
-/* A cheap hash of "pear", created by another program: python3 -c 'import hashlib, base64; ...'
- * hashlib.scrypt(b"pear", salt=b"0123456789abcdef", n=1024, r=8, p=1, dklen=32) */
+/* A hash of "pear" with low cost parameters, computed in Python with hashlib.scrypt(b"pear",
+ * salt=b"0123456789abcdef", n=1024, r=8, p=1, dklen=32) */
 #define PEAR                                                                           \
     "$scrypt$ln=10,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$GlW5xdmtq6D3EfbFn39CrXL5CyKpMya3ZyrDTwDbRok"
 
@@ -382,8 +383,8 @@ TEST(users__reading_lines_again)
     CHECK(check("a", "1") == a && user_is_current(a)); /* as before */
     CHECK(check("c", "1") == c && user_is_current(c));
     CHECK(check("b", "1") != b && !user_is_current(b));
-    CHECK(may(b, "PING") && !may(b, "DEL")); /* holders of the old version see the
-                                                old rules */
+    /* clients that hold the old version of user b keep the old rules */
+    CHECK(may(b, "PING") && !may(b, "DEL"));
     CHECK(may(check("b", "1"), "DEL"));
     CHECK(!user_is_current(nobody) && !users_default(users));
     CHECK(load("user b on >1 +@all"));
@@ -407,7 +408,8 @@ TEST(users__retired_ones_are_freed)
     }
     user_let_go(a);
     quiet_enter(&readers, seat);
-    for (int i = 0; i < 3; i++) { /* a batch may have read the user from that client */
+    /* a batch may still use the user that the client held */
+    for (int i = 0; i < 3; i++) {
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
@@ -419,7 +421,7 @@ TEST(users__retired_ones_are_freed)
     CHECK(load("user a on >1 +ping"));
     users_reclaim(users, &readers);
     user_hold(b);
-    /* The next batch uses user b, which its client has just released. */
+    /* The next batch still uses user b while the client releases the user. */
     quiet_pass(&readers, seat);
     user_let_go(b);
     for (int i = 0; i < 3; i++) {
@@ -631,7 +633,7 @@ TEST(guesses__wait_longer_and_longer)
     fail("10.0.0.1", "a", 2000, 40);
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 30000);
     CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses are not delayed */
-    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor are other users */
+    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* other user names are not delayed */
     CHECK_EQ(wait_of("", "a", 2000), 0);
 }
 
@@ -679,7 +681,7 @@ TEST(guesses__addresses)
     CHECK_EQ(wait_of("", "a", 1000), 200);
 }
 
-/* With more addresses than slots, nothing breaks, and the newest addresses are still delayed. */
+/* Even if there are more addresses than slots, the newest addresses are still delayed. */
 TEST(guesses__very_many_addresses)
 {
     begin("");
@@ -703,11 +705,11 @@ TEST(rate__is_kept)
     CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms allow 50 more adds, minus rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
-    CHECK_EQ(wait, UINT64_MAX); /* this many adds are never allowed at once */
+    CHECK_EQ(wait, UINT64_MAX); /* more adds than the burst are never allowed at once */
     CHECK(user_take(u, 100, 50000, NULL));
     CHECK(!user_take(u, 50, 50000, &wait));
     CHECK(wait >= 50 && wait <= 52);
-    CHECK(user_take(u, 50, 50000 + wait, NULL)); /* the reported wait is correct */
+    CHECK(user_take(u, 50, 50000 + wait, NULL)); /* the reported wait is sufficient */
     CHECK(user_take(u, 0, 50000, NULL));
 }
 

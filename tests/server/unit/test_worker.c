@@ -1,4 +1,4 @@
-/* test_worker.c - tests workers in isolation: which worker gets a connection. */
+/* test_worker.c - tests which worker gets a connection. */
 #define _GNU_SOURCE
 
 #include "support/scratch.h"
@@ -32,9 +32,9 @@ static bool is_answered(int client)
            && strcmp(reply, "+PONG\r\n") == 0;
 }
 
-/* If a worker's thread cannot be created, the other workers must not hand connections to
- * it: such connections would be neither served nor closed, and the service would wait for them when
- * it stops. */
+/* If a worker's thread cannot be created, the other workers must not hand connections to that
+ * worker. Otherwise, those connections would be neither served nor closed, and the service would
+ * wait for them when it stops. */
 TEST(worker__without_a_thread_gets_no_connections)
 {
     static struct world w;

@@ -1,5 +1,5 @@
 // Tests the dashboard in a real browser: every page, with the mouse and with the keyboard alone, in
-// light and dark mode, with hostile names, a server that becomes unavailable, a server that
+// light and dark mode. Also tests hostile names, a server that becomes unavailable, a server that
 // requires a password, and ten thousand filters. The pages must show what the API and /metrics
 // report. Any violation of the content security policy, any console error and any request to
 // another origin is a failure.
@@ -7,10 +7,10 @@
 // usage: node browse.mjs PLAYWRIGHT CHROMIUM SHOTS PLAIN [NAME:PASSWORD | USERS LOADING LARGE]
 //   PLAYWRIGHT  directory in which npm has installed playwright-core
 //   SHOTS       directory for screenshots
-//   PLAIN       address of a service without users; or with NAME:PASSWORD one with users
-//   USERS LOADING LARGE   addresses of mocks: with user admin:secret, always loading, with
-//               10,000 filters
-// Creates filters whose names begin with browse:, and drops them again.
+//   PLAIN       address of a service, which has users only if NAME:PASSWORD is given
+//   USERS LOADING LARGE   addresses of mock services: one with user admin:secret, one that is
+//               always loading, and one with 10,000 filters
+// Creates filters whose names begin with browse:, and drops them at the end.
 
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -104,7 +104,7 @@ async function open(browser, base, options = {}) {
     state.waiting--;
   });
   return { page, context, wrong, answers, state, base, close: async (name) => {
-    same(`${name}: no errors, no policy violations`, wrong, []);
+    same(`${name}: no errors and no policy violations`, wrong, []);
     await context.close();
   } };
 }
@@ -114,7 +114,7 @@ async function go(window, hash) {
   await until(`${hash} is there`, () => window.page.locator("main .page[aria-busy=false]").count());
 }
 
-// Stops the page's clock, and waits until all responses have arrived and have been rendered.
+// Pauses the page's updates, and waits until all responses have arrived and have been rendered.
 async function settle(window) {
   const { page } = window;
   const button = page.locator("#pause[aria-pressed=false]");
@@ -129,7 +129,7 @@ async function shoot(window, name, full = false) {
   await window.page.screenshot({ path: path.join(shots, `${name}.png`), fullPage: full });
 }
 
-// Returns [value, text] of the element with the given data-figure.
+// Returns the value and the text of the first element with the given data-figure, or null.
 async function figure(scope, name) {
   const found = scope.locator(`data[data-figure="${name}"]`).first();
   return (await found.count()) ? [await found.getAttribute("value"), (await found.textContent()).trim()] : null;
@@ -190,7 +190,7 @@ async function tryOverview(browser) {
   const { json } = window.answers.get("/api/v1/filters");
   const info = window.answers.get("/api/v1/info").json;
   const rows = page.locator("table.filters tbody tr");
-  same("one row for each filter that the API reports", await rows.count(), json.filters.length);
+  same("there is one row for each filter that the API reports", await rows.count(), json.filters.length);
   const metrics = await readMetrics();
   for (const [i, f] of json.filters.entries()) {
     await sameRow(rows.nth(i), f, metrics);
@@ -260,8 +260,8 @@ async function tryFilter(browser) {
   await signIn(window);
   await go(window, "#/?search=browse%3Amain");
   await page.locator("table.filters tbody tr .c-fill").first().click(); // any cell in the row works
-  await until("a row links to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
-  await until("the title names the filter", async () => (await page.title()) === "browse:main · Bloomgate");
+  await until("clicking a row opens its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
+  await until("the page title contains the filter's name", async () => (await page.title()) === "browse:main · Bloomgate");
   await settle(window);
   const f = window.answers.get("/api/v1/filters/browse%3Amain").json;
   const main = page.locator("main");
@@ -294,7 +294,7 @@ async function tryKeys(window) {
   await until("an added key is reported as possibly present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
   await page.getByLabel("Is this key in the filter?").fill("browse: absent");
   await page.keyboard.press("Enter");
-  await until("the page reports that a key is absent", () => page.locator(".answer.no", { hasText: "definitely does not contain" }).count());
+  await until("an absent key is reported as absent", () => page.locator(".answer.no", { hasText: "definitely does not contain" }).count());
   await page.getByRole("button", { name: "Add" }).click();
   await until("the key can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
   await page.getByRole("button", { name: "Check" }).click();
@@ -318,7 +318,7 @@ async function tryCharts(window) {
     await until("Escape clears the selection", async () => (await page.locator('[data-chart="h-queries"] .legend-time').count()) === 0 && page.url().includes("browse%3Amain"));
   }
   await page.getByRole("button", { name: "1 h", exact: true }).click();
-  await until("one hour is requested", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
+  await until("the page requests one hour of history", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
   await page.getByRole("button", { name: "0 – 100%" }).click();
   await shoot(window, "filter-light", true);
 }
@@ -328,8 +328,8 @@ async function tryActions(window) {
   await page.getByRole("button", { name: "Verify" }).click();
   await until("verify reports its result", () => page.locator(".verdict", { hasText: "Verified" }).count());
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
-  same("the file has a name", download.suggestedFilename().endsWith(".bg"), true);
-  check("the file has content", fs.statSync(await download.path()).size > 0);
+  same("the name of the downloaded file ends with .bg", download.suggestedFilename().endsWith(".bg"), true);
+  check("the downloaded file is not empty", fs.statSync(await download.path()).size > 0);
   await page.getByRole("button", { name: "Clear…" }).click();
   await until("clearing asks for confirmation", () => page.getByRole("dialog").getByText("Clear this filter?").count());
   await shoot(window, "confirm-light");
@@ -344,7 +344,7 @@ async function tryActions(window) {
   same("dropping needs confirmation", await drop.isDisabled(), true);
   await page.locator("#confirm").fill("drop");
   await drop.click();
-  await until("the filter is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
+  await until("the filter is dropped, and the list of filters is shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
   await go(window, "#/filter/browse%3Amain");
   await until("a missing filter is reported", () => page.getByText("Filter not found").count());
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
@@ -357,7 +357,7 @@ async function tryGates(browser) {
   await go(window, "#/gates");
   await settle(window);
   const { gates } = window.answers.get("/api/v1/gates").json;
-  same("a card for each gate", await page.locator(".gate").count(), gates.length);
+  same("there is one card for each gate", await page.locator(".gate").count(), gates.length);
   for (const [i, gate] of gates.entries()) {
     const card = page.locator(".gate").nth(i);
     await sameFigure(gate.name, card, "lookups", gate.lookups, format.compact);
@@ -394,7 +394,7 @@ async function tryPlanner(browser) {
   await until("the plan is for ten million keys", () => window.answers.get("/api/v1/plan").json.request.items === 1e7);
   await page.locator("#knob-error").fill("0.1%");
   await page.locator("#knob-error").blur();
-  await until("at another rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
+  await until("the plan is for the new rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
   await until("the field shows a readable rate", async () => (await page.locator("#knob-error").inputValue()) === "0.1%");
   await until("the address contains the plan", () => page.url().includes("items=10000000") && page.url().includes("error=0.001"));
   await samePlans(window);
@@ -441,7 +441,7 @@ async function tryRest(browser) {
   await go(window, "#/tenants");
   await settle(window);
   const { tenants } = window.answers.get("/api/v1/tenants").json;
-  same("a row for each tenant", await page.locator("table.tenants tbody tr").count(), tenants.length);
+  same("there is one row for each tenant", await page.locator("table.tenants tbody tr").count(), tenants.length);
   for (const [i, tenant] of tenants.entries()) {
     const row = page.locator("table.tenants tbody tr").nth(i);
     await sameFigure(tenant.name, row, "filters", tenant.filters, format.count);
@@ -529,13 +529,13 @@ async function tryKeyboard(browser) {
   await until("j and k select a row", async () => (await page.locator("tr.chosen").count()) === 1 && (await page.locator("table.filters tbody tr").first().getAttribute("class")).includes("chosen"));
   const name = await page.locator("tr.chosen .filter-link").textContent();
   await press("Enter");
-  await until("Enter opens the row", async () => (await page.locator("h1").textContent()) === name);
+  await until("Enter opens the selected filter", async () => (await page.locator("h1").textContent()) === name);
   check("the heading has the focus", (await focused()).startsWith("H1"), await focused());
   await press("Escape");
   await until("Escape returns to the list", () => page.locator("table.filters").count());
   for (const [key, heading] of [["2", "Gates"], ["3", "Planner"], ["4", "Tenants"], ["5", "Events"], ["6", "Server"], ["1", "Filters"]]) {
     await press(key);
-    await until(`${key} leads to ${heading}`, async () => (await page.locator("h1").textContent()) === heading);
+    await until(`${key} opens ${heading}`, async () => (await page.locator("h1").textContent()) === heading);
   }
   await press("p");
   await until("p pauses", async () => (await page.locator("#pause").getAttribute("aria-pressed")) === "true");
@@ -544,7 +544,7 @@ async function tryKeyboard(browser) {
   await window.close("keyboard");
 }
 
-// While paused, the page sends no requests; the r key sends one.
+// While paused, the page sends a request only if the r key is pressed.
 async function tryPause(window) {
   const { page, state } = window;
   await until("all requests are answered", () => state.waiting === 0);
@@ -608,8 +608,8 @@ function contrasts() {
   return [...bad];
 }
 
-// Returns accessibility problems, such as interactive elements without a name, a wrong number of h1
-// elements, or duplicate IDs.
+// Returns accessibility problems, such as interactive elements without a name, more or fewer than
+// one h1 element, and duplicate IDs.
 function audit() {
   const bad = [];
   const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) || e.textContent || e.title || "").trim();
@@ -628,7 +628,7 @@ function audit() {
     bad.push("a landmark or the language is missing");
   }
   if (document.querySelector("[style]") && [...document.querySelectorAll("[style]")].some((e) => /url\(|expression/.test(e.getAttribute("style")))) {
-    bad.push("a style that loads a resource");
+    bad.push("an inline style loads a resource");
   }
   return bad;
 }
@@ -682,7 +682,7 @@ async function tryHostile(browser) {
     }
     const f = made.json.name === undefined ? { name: spec.name } : made.json;
     await go(window, `#/filter/${format.segment(f.name, f.name_base64)}`);
-    await until(`${what}: the page shows only the filter's name`, async () => (await page.locator("h1").textContent()) === format.nameText(f.name, 160));
+    await until(`${what}: the heading is exactly the filter's name`, async () => (await page.locator("h1").textContent()) === format.nameText(f.name, 160));
     same(`${what}: one heading`, await page.locator("h1").count(), 1);
   }
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -692,14 +692,14 @@ async function tryHostile(browser) {
     const shown = format.nameText(name, 64);
     const link = page.locator("a.filter-link").filter({ has: page.locator("bdi") });
     const texts = await link.allTextContents();
-    check(`${shown.slice(0, 40)} is in the list as text`, texts.includes(shown), texts.slice(0, 5));
+    check(`${shown.slice(0, 40)} is listed as text`, texts.includes(shown), texts.slice(0, 5));
   }
-  same("no part of a name became part of the page's markup", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
+  same("no name is interpreted as markup", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
   same("no name changes the text direction", await page.evaluate(() => [...document.querySelectorAll("bdi")].every((e) => !/[\u202a-\u202e\u2066-\u2069]/.test(e.textContent))), true);
   await shoot(window, "hostile-light", true);
   for (const hash of ["#/filter/../../../metrics", "#/filter/%ff", "#/nonsense", "#/filter/", "#/?page=-1&size=x&sort=%3Cb%3E", "#/planner?items=-1&error=x", "#/filter/x?y#z"]) {
     await page.goto(`${plain}${hash}`);
-    await until(`${hash} leads somewhere harmless`, async () => (await page.locator("h1").count()) === 1 && (await page.locator(".page[aria-busy=false], .banner").count()) > 0);
+    await until(`${hash} opens a harmless page`, async () => (await page.locator("h1").count()) === 1 && (await page.locator(".page[aria-busy=false], .banner").count()) > 0);
   }
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !/status of 40[04]/.test(text)));
   await window.close("hostile names");
@@ -726,7 +726,7 @@ async function tryGone(browser) {
   await context.setOffline(false);
   await until("the page recovers by itself", async () => (await page.getByRole("alert").count()) === 0 && (await page.locator(".live-state.on").count()) === 1);
   await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error":{"code":"io","message":"no space left <b>on device</b>"}}' }));
-  await until("an error is shown with its own text", () => page.getByRole("alert").getByText("no space left <b>on device</b>").count());
+  await until("the server's error message is shown as plain text", () => page.getByRole("alert").getByText("no space left <b>on device</b>").count());
   await page.unroute("**/api/v1/filters?*");
   await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 200, contentType: "application/json", body: "{broken" }));
   await until("an invalid response is reported", () => page.getByRole("alert").getByText("not JSON").count());
@@ -756,7 +756,7 @@ async function trySignIn(browser) {
   await page.getByRole("button", { name: "Sign in" }).click();
   await until("a token alone is sufficient", () => page.locator("table.filters").count());
   await page.reload();
-  await until("the login is kept if requested", () => page.locator("table.filters").count());
+  await until("the user stays signed in if requested", () => page.locator("table.filters").count());
   await go(window, "#/filter/users");
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
   check("a file can be downloaded with a password", fs.statSync(await download.path()).size > 0);
@@ -778,9 +778,9 @@ async function tryLarge(browser) {
   const window = await open(browser, large);
   const { page } = window;
   await go(window, "#/");
-  await until("ten thousand filters are counted", async () => (await page.locator(".matched").textContent()) === `${format.count(window.answers.get("/api/v1/filters").json.total)} filters` && window.answers.get("/api/v1/filters").json.total >= 10000);
+  await until("the number of filters is shown", async () => (await page.locator(".matched").textContent()) === `${format.count(window.answers.get("/api/v1/filters").json.total)} filters` && window.answers.get("/api/v1/filters").json.total >= 10000);
   const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
-  check("the page stays small", nodes < 5000, nodes);
+  check("the page has fewer than 5,000 elements", nodes < 5000, nodes);
   await page.keyboard.press("]");
   await until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
   await until("the next page has different filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
