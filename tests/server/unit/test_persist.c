@@ -4,9 +4,8 @@
  * simulated kill -9. Other tests make the disk fail or fill up at each call in turn, kill the
  * process at each call in turn, and add keys from several threads during snapshots.
  *
- * For each filter name, the model records the minimum count of each key. A
- * command that failed, or whose success was not durable when the process died, may or may not have
- * taken effect.
+ * For each filter name, the model records the minimum count of each key. A command that failed, or
+ * whose success was not durable when the process died, may or may not have taken effect.
  */
 #define _GNU_SOURCE
 
