@@ -5,11 +5,11 @@
  *
  *   gate       keys are written through a gate, announced, and looked up by other threads:
  *              each announced key must be present, and keys that were never written must not
- *              be. Meanwhile the gate's slot is layered, compacted, migrated and rebuilt from
+ *              be. Meanwhile, the gate's slot is layered, compacted, migrated and rebuilt from
  *              the backing store.
  *   files      the file of a sealed slot is continually replaced with valid and damaged files,
- *              and reloaded by a watch and by two threads at once: keys in all valid files must
- *              always be found.
+ *              and reloaded by a watch and by two threads at once: keys that are in every valid
+ *              file must always be found.
  *   tenants    keys are added to and looked up in a registry's tenants, which are written to disk
  *              as soon as they are not in use.
  *   window     a window filter is rotated, and keys added in the current period must be found.
@@ -93,7 +93,8 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
 
 /* ---- The gate and its backing store -------------------------------------------------------- */
 
-/* A key is 8 bytes: its owner and its index. Occasionally, the store does not answer. */
+/* A key is 8 bytes: the number of the thread that writes it, and an index. Every thousandth query
+ * of the store fails. */
 static bg_store_answer ask_truth(void *context, const void *key, size_t len,
                                  void *request)
 {
@@ -425,7 +426,7 @@ static void free_world(void)
     bg_filter_free(world.window);
 }
 
-/* Sleeps, and records the maximum memory use in each quarter of the run, in KiB. */
+/* Waits until the end of the run, and records the maximum memory use in each quarter, in KiB. */
 static void watch_memory(unsigned seconds, uint64_t most[4])
 {
     for (unsigned tenth = 0; tenth < 10 * seconds; tenth++) {
@@ -487,8 +488,8 @@ int main(int argc, char **argv)
         (void)pthread_join(threads[i], NULL);
     }
     print_figures(most);
-    /* Allows growth by a fifth plus 8 MiB. With a sanitizer, most of the memory is used by the
-     * sanitizer's own records, which grow. */
+    /* Allows growth by a fifth plus 8 MiB. The check is skipped in sanitizer builds, where most of
+     * the memory is used by the sanitizer's own records, which grow. */
     MUST(SOAK_SANITIZED || most[3] <= most[1] + most[1] / 5 + 8192);
     free_world();
     const uint64_t wrong = atomic_load(&world.wrong);

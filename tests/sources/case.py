@@ -1,5 +1,5 @@
-"""Runs one event against one source in one mode: a table, a gate over it, and writers that keep writing
-during the event.
+"""A case is one event that is run against one source in one mode. It has a table, a gate over the table, and writers
+that keep writing during the event.
 
 A case hides the differences between databases from events that apply to all of them: `sql` runs a
 statement, `literal` formats a key, and `insert` adds unused keys and records when their transaction
@@ -74,7 +74,7 @@ class Case:
         return f"postgres://owner@127.0.0.1:{port}/{self.database}?connect_timeout=5"
 
     def sql(self, text):
-        """Runs statements on the event's connection. Reconnects if the connection was lost."""
+        """Runs statements on the event's connection. If the connection is lost, the next call reconnects."""
         if not self._sql:
             self._sql = self.connect(PLAIN_SESSION)
         try:
@@ -92,7 +92,7 @@ class Case:
         self.disconnect()
 
     def through_proxy(self):
-        """Starts a proxy through which gates connect from now on. Returns the proxy."""
+        """Starts a proxy for the gates that are opened from now on. Returns the proxy."""
         self.proxy = Proxy(self.server.port)
         return self.proxy
 
@@ -132,7 +132,7 @@ class Case:
         return numbers
 
     def truth(self):
-        """Returns all keys in the table, as the database prints them."""
+        """Returns all keys in the table, in the form used for lookups."""
         column = f"{self.column}::text" if self.source == "postgres" else (
             f"CASE typeof({self.column}) WHEN 'real' THEN CAST({self.column} AS TEXT) ELSE {self.column} END")
         with self.connect(PLAIN_SESSION) as sql:
@@ -192,7 +192,7 @@ class Case:
     # ---- Gates -------------------------------------------------------------------------
 
     def open_gate(self, name="g", wait=True, checked=True, **settings):
-        """Opens a gate over the table, in its own service. The oracle ignores gates that are not `checked`."""
+        """Starts a service with one gate over the table. The oracle ignores gates that are not `checked`."""
         self.scratch += 1
         how = {"source": self.url(), "keys": f"{self.table}({self.column})", "follow": self.mode, "poll": "20ms",
                "timeout": "10s", "max-lag": "20s", "audit": "0", "breaker-failures": "0", "capacity": str(4000 + 4 * self.budget), "maintain": "1h", "save": "200ms"}
@@ -213,7 +213,7 @@ class Case:
         gate.end()
 
     def refusal(self, name="g", **settings):
-        """Starts a gate that must not become trusted. Returns the message that contains the reason."""
+        """Starts a gate that must not become trusted. Returns the gate's messages, which state the reason."""
         try:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:
@@ -267,7 +267,8 @@ class Writers:
             thread.start()
 
     def stop(self):
-        """Stops the threads after the requested number of changes."""
+        """Waits until the requested number of changes has been written, or until no write has succeeded for two
+        seconds. Then stops the threads."""
         moved, before = time.monotonic(), self.case.changes
         while self.case.changes < self.case.budget and time.monotonic() < moved + 2:  # unless writes fail
             time.sleep(0.01)

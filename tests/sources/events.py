@@ -1,8 +1,7 @@
 """The table of events that happen to a source while a gate follows it.
 
-An event is a function that takes a case (case.py). When it is called, the table exists, a gate over
-it is trusted, and writers are running. oracle.py checks the rule that holds for all events.
-`expect` adds:
+An event is a function that takes a case (case.py). When the function is called, the table exists, a gate over the table
+is trusted, and writers are running. oracle.py checks the rule that holds for all events. `expect` adds:
 
     STAYS      the follower continues, and nothing is read again
     RESTARTS   the follower detects the event, and all keys are read again
@@ -44,7 +43,7 @@ class Event:
         self.key = key  # the key type, or None if the event runs with any type
         self.setup = setup  # creates the table and, unless the event does so itself, the gate
         self.writers = writers  # whether Writers run during the event
-        self.monitor = monitor  # whether oracle.Monitor runs; must be false if committed keys may disappear and return
+        self.monitor = monitor  # whether oracle.Monitor runs; must be false if committed keys can disappear and return
 
 
 def plain(case):
@@ -69,7 +68,7 @@ def event(name, expect=STAYS, modes=MODES, key=None, setup=plain, writers=True, 
 
 
 def select(parts, mode):
-    """Returns a mode's events whose names contain one of the parts."""
+    """Returns the mode's events whose names contain one of `parts`, or all of the mode's events if `parts` is empty."""
     return [e for e in EVENTS if mode in e.modes and (not parts or any(part in e.name for part in parts))]
 
 
@@ -162,7 +161,7 @@ def update_many(case):
     case.sql(f"UPDATE {case.table} SET {case.column} = 'moved-' || id")
 
 
-@event("keys swapped between rows")
+@event("key moved to another row")
 def swap_keys(case):
     """A key is deleted and inserted again in another row, in the same transaction."""
     (number,) = case.insert()
@@ -218,7 +217,7 @@ def ids_again(case):
 
 
 def generated(case):
-    """The database computes the key from another column."""
+    """Creates a table whose key the database computes from another column."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
     case.sql(f"CREATE TABLE {case.table} (id {number}, note text,"
              f" {case.column} text GENERATED ALWAYS AS (lower(note)) STORED)")
@@ -256,7 +255,7 @@ def id_is_key(case):
     case.sql(f"UPDATE {case.table} SET id = id + 1000; {rows}")
     if case.source == "sqlite":
         case.sql(f"UPDATE {case.table} SET rowid = rowid + 5000")
-    case.fresh(100_000)  # skips the keys that the database generated
+    case.fresh(100_000)  # later keys must differ from the keys that the database generated
 
 
 @event("keys changed by foreign-key actions", key="text", expect=ANY, setup=nothing, writers=False)
@@ -385,7 +384,7 @@ def add_column(case):
 
 
 def require_resumed(case):
-    """Verifies that the filter was loaded from the directory instead of built from the table."""
+    """Verifies that the filter was loaded from the service's directory instead of being built from the table."""
     about = case.gate.wait_trusted()
     require(about["builds"] == "0", f"the filter was rebuilt: {about} {case.gate.events()}")
 
@@ -580,7 +579,7 @@ def several_columns(case):
 
 @event("lookup that fails", setup=table_only, expect=ANY)
 def failing_lookup(case):
-    """A value that cannot be computed is an error, not an absent key."""
+    """A lookup whose value cannot be computed must not report the key as absent."""
     value = "1 / (id - id)" if case.source == "postgres" else "abs(-9223372036854775808 + id - id)"
     gate = case.open_gate(checked=False, lookup=f"SELECT {value} FROM {case.table} WHERE {case.column} = $1")
     (number,) = case.insert()

@@ -12,8 +12,8 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 
 
 def installed(case):
-    """Returns, by kind, the tables that have gate triggers, and the functions and tables in the
-    bloomgate schema."""
+    """Returns three sets of names: the tables that have gate triggers, the functions in the bloomgate schema, and the
+    tables in the bloomgate schema."""
     return {kind: {name for (name,) in case.sql(query)} for kind, query in (
         ("triggers", "SELECT DISTINCT tgrelid::regclass FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
                      " WHERE tgname LIKE 'bloomgate%' AND relnamespace <> to_regnamespace('bloomgate')"),

@@ -52,7 +52,7 @@ def own_database(case):
 
 
 def add_rows(case, table, n=20, region=None):
-    """Inserts fresh keys into a table that the caller attaches to the followed table."""
+    """Inserts fresh keys into the followed table, or into a table that is or will be part of it. Returns the keys."""
     numbers = case.fresh(n)
     columns, rest = (f"{case.column}, region", f", {region}") if region is not None else (case.column, "")
     case.sql(f"INSERT INTO {table} ({columns}) VALUES " + ", ".join(f"({case.literal(i)}{rest})" for i in numbers))
@@ -130,7 +130,7 @@ def replica_role(case):
 
 @event("writes by another role", modes=POSTGRES, expect=ANY)
 def other_role(case):
-    """The application may write to its table, but has no privileges on the gate's objects."""
+    """The application can write to its table, but has no privileges on the gate's objects."""
     case.sql("DROP ROLE IF EXISTS bgs_app; CREATE ROLE bgs_app; GRANT USAGE ON SCHEMA public TO bgs_app;"
              f"GRANT ALL ON ALL TABLES IN SCHEMA public TO bgs_app; GRANT ALL ON ALL SEQUENCES IN SCHEMA public"
              " TO bgs_app")
@@ -206,7 +206,7 @@ def odd_values(case):
 
 @event("database in LATIN1", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def latin1(case):
-    """The server converts the encoding of text. The follower and the reader must see the same bytes."""
+    """The server converts text from LATIN1 to UTF-8. The follower and the reader must see the same bytes."""
     with case.server.connect() as sql:
         sql("CREATE DATABASE bgs_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
     case.database, case.key = "bgs_latin", KEYS["text"]
@@ -238,7 +238,7 @@ def sql_ascii(case):
     gate.wait_caught()
     for key in b"read \xe9", b"streamed \xe9":
         require(gate.lookup(key) == "present", f"the lookup of {key} returned {gate.lookup(key)}")
-    require(gate.about()["restarts"] == "1", "a row that is not valid UTF-8 ended the epoch")
+    require(gate.about()["restarts"] == "1", "the follower restarted because of a row that is not valid UTF-8")
     case.disconnect()
     case.close_gate(gate)
     case.database = "postgres"
@@ -373,7 +373,7 @@ def domain(case):
 
 @event("service restarted while a transaction is open", modes=POSTGRES)
 def open_at_restart(case):
-    """The service does not lock the table if its objects are already installed."""
+    """The service does not lock the table if the service's objects are already installed."""
     case.caught_up()
     case.gate.stop()
     with case.connect() as slow:
@@ -468,7 +468,7 @@ def attach_below(case):
 
 @event("partition detached, and attached again", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
 def detach_partition(case):
-    """Rows written to the detached partition belong to the table once it is attached again."""
+    """Rows written to the detached partition belong to the table once the partition is attached again."""
     case.sql(f"ALTER TABLE {case.table} DETACH PARTITION {case.table}_1")
     keys = add_rows(case, f"{case.table}_1_1", 20, region=1)
     case.caught_up() if case.random.random() < 0.5 else None
@@ -543,8 +543,8 @@ def numeric_to_text(case):
 @event("text column becomes numeric while the follower reconnects", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric(case):
-    """The filter was built from text with trailing zeros. The filter is trusted until the reconnected follower has
-    checked whether the table has changed."""
+    """The filter was built from text with trailing zeros. The filter stays trusted until the reconnected follower has
+    checked whether the table has changed. Until then, the filter must not report a key in the table as absent."""
     create_numbers(case, "text")
     proxy = case.through_proxy()
     gate = case.open_gate(checked=False, poll="10s")
@@ -571,7 +571,7 @@ def text_to_numeric(case):
 @event("text column becomes numeric while the slot is in use", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric_busy(case):
-    """The follower cannot start, but lookups must still work."""
+    """The follower cannot start because another client is using its replication slot, but lookups must still work."""
     create_numbers(case, "text")
     gate = case.open_gate(checked=False)
     gate.wait(lambda _: glob.glob(os.path.join(gate.directory, "**", "*.bg"), recursive=True), "saved")
@@ -669,8 +669,8 @@ def unlogged(case):
 
 @event("table becomes unlogged", modes=LOGICAL, expect=ANY)
 def becomes_unlogged(case):
-    """PostgreSQL refuses this change for a published table. If the change succeeds, the gate must
-    not be trusted."""
+    """PostgreSQL refuses SET UNLOGGED for a published table. If the statement succeeds, the gate must not be
+    trusted."""
     try:
         case.sql(f"ALTER TABLE {case.table} SET UNLOGGED")
     except SqlError:
@@ -712,7 +712,7 @@ def odd_type(case):
 
 
 def triggers(case):
-    """Returns (name, table) of all gate triggers on the application's tables."""
+    """Returns (name, table) pairs for all gate triggers on the application's tables."""
     return case.sql("SELECT quote_ident(tgname), tgrelid::regclass FROM pg_trigger t JOIN pg_class c ON tgrelid = c.oid"
                     " WHERE NOT tgisinternal AND tgname LIKE '%bloomgate%' AND tgparentid = 0"
                     " AND relnamespace <> 'bloomgate'::regnamespace")
@@ -799,7 +799,7 @@ def replace_function(case):
 
 @event("bloomgate schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def drop_schema(case):
-    """Locks the table first; otherwise, the statement could deadlock with a writer that runs the trigger."""
+    """Locks the table first; otherwise, DROP SCHEMA could deadlock with a writer that is running the trigger."""
     case.sql(f"BEGIN; LOCK TABLE {case.table}; DROP SCHEMA bloomgate CASCADE; COMMIT")
     case.insert(20)
 
@@ -872,7 +872,7 @@ def foreign_changes(case):
 
 @event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
 def unsaved_changes(case):
-    """The change table does not grow without limit if the filter is not saved or cannot be
+    """The change table must not grow without limit if the filter is not saved or cannot be
     saved."""
     gate = case.open_gate(save="1d")
     while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
@@ -956,7 +956,7 @@ OVERLOADS = """CREATE SCHEMA evil;
 @event("functions and operators overloaded in the search path", modes=POSTGRES, key="text", setup=own_database,
        expect=ANY, writers=False)
 def overloads(case):
-    """A role that may create functions in a schema on the search path must not be able to run them as the service's
+    """A role that can create functions in a schema on the search path must not be able to run them as the service's
     role. PostgreSQL prefers a function whose parameter types match exactly to a function in pg_catalog that requires a
     conversion."""
     case.sql(OVERLOADS)
@@ -993,7 +993,7 @@ def idle_slots(case):
 
 @event("table locked while the gate starts", modes=LOGICAL, setup=table_only, expect=ANY, writers=False)
 def locked_table(case):
-    """VACUUM and CREATE INDEX CONCURRENTLY hold this lock. A server process that waits for the lock
+    """The table has the lock that VACUUM and CREATE INDEX CONCURRENTLY take. A server process that waits for the lock
     does not notice that the service has stopped waiting, so each attempt would occupy one more
     connection."""
     with case.connect() as sql:
@@ -1080,7 +1080,8 @@ def deferrable(case):
 
 
 def update_without_identity(case, lose):
-    """Removes the replica identity, and verifies that UPDATE succeeds once the gate has dropped its publication."""
+    """Runs `lose`, which removes the replica identity, and verifies that UPDATE succeeds once the gate has dropped its
+    publication."""
     case.sql(lose)
     case.gate.wait(lambda _: not publications(case), "without a publication")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
@@ -1191,7 +1192,7 @@ def advance_slot_stopped(case):
 
 @event("slot invalidated", modes=LOGICAL, expect=ANY)
 def invalidate_slot(case):
-    """While the service was down, the server wrote more WAL than it keeps."""
+    """While the service is down, the server writes more WAL than it keeps for the slot."""
     case.gate.stop()
     case.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
     case.sql("SELECT pg_reload_conf()")
@@ -1334,7 +1335,7 @@ def failover(case):
 
 
 def confirm_position(case, sql):
-    """Waits until a filter has been saved and the follower has then replied to the server."""
+    """Waits until a filter has been saved and the follower has then reported a position to the server."""
     def saved():
         return [os.stat(path).st_mtime_ns for path in glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))]
 
@@ -1350,12 +1351,13 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 @contextlib.contextmanager
 def waiting_commit(case, sql, writer):
-    """Starts a commit that waits for a standby that does not exist."""
+    """Starts a commit that waits for a standby that does not exist. Afterwards, verifies that a commit is still
+    waiting."""
     threads = []
 
     def is_waiting(_):
-        """Returns whether a commit is waiting. The server shows the new setting slightly before
-        applying it."""
+        """Returns whether a commit is waiting. The server shows the new setting slightly before applying it, so the
+        first commits might not wait. In that case, starts another commit."""
         if not threads or not threads[-1].is_alive():
             threads.append(threading.Thread(target=case.insert, args=(1, writer)))
             threads[-1].start()
@@ -1456,7 +1458,7 @@ def detach_unseen(case):
 @event("partition published with its parent while being detached", modes=LOGICAL, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_pending(case):
-    """The parent's publication omits a partition as soon as detaching it starts."""
+    """A publication of the parent omits a partition as soon as PostgreSQL starts to detach it."""
     case.sql(DETACHING)
     parent = case.open_gate("parent", checked=False, keys="public.parts(key)")
     gate = case.open_gate("parts", wait=False, checked=False, keys="public.parts_1(key)", install="no")
@@ -1710,7 +1712,7 @@ def between_messages(case, share, *actions):
         if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
             return
         try:
-            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock
+            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service might hold a lock
                 case.random.choice(actions)(case, sql)
                 done = next(count)
         except (SqlError, Lost):
@@ -1738,7 +1740,7 @@ def insert_one(case, sql):
 
 
 def disable_and_insert(case, sql):
-    """Disables the gate's triggers, or its publication, for one transaction."""
+    """Disables the gate's triggers or its publication during a transaction that inserts rows."""
     sql("BEGIN")
     if case.mode == "logical":
         (name,) = sql("SELECT quote_ident(pubname) FROM pg_publication LIMIT 1")[0]
@@ -1780,8 +1782,8 @@ def swap(case, sql):
 
 
 def slow_polls(case):
-    """Opens a gate that polls slowly, so that a wrong proof of completeness lasts long enough for the monitor to detect
-    it."""
+    """Opens a gate that polls slowly. If the gate wrongly considers its filter complete, the error lasts long enough
+    for the monitor to detect it."""
     case.through_proxy()
     case.create(table=case.table + "_other")
     case.create()

@@ -55,8 +55,7 @@ def with_journal(case):
 
 @event("journal mode changed", modes=SQLITE, setup=journal("delete"), expect=ANY, writers=False)
 def change_journal(case):
-    """Changing the journal mode requires exclusive access, which a gate that has the file open may
-    prevent."""
+    """Changing the journal mode requires exclusive access, so it can fail while a gate has the file open."""
     for mode in "truncate", "persist", "wal", "delete", "wal":
         for _ in range(50):
             try:
@@ -110,8 +109,8 @@ def recursive(case):
 
 @event("application triggers", modes=SQLITE, key="text", expect=ANY)
 def application_triggers(case):
-    """Rows written by the application's own triggers are also followed. The gate's triggers do not affect
-    last_insert_rowid() and changes()."""
+    """Rows written by the application's own triggers are also followed. The gate's triggers must not affect
+    last_insert_rowid() or changes()."""
     case.sql(f"CREATE TABLE log (x); CREATE TRIGGER app AFTER INSERT ON log BEGIN INSERT INTO {case.table}"
              f" ({case.column}) VALUES ('log-' || NEW.x); END")
     case.sql("INSERT INTO log VALUES (1), (2), (3)")
@@ -465,7 +464,7 @@ def raise_sequence(case):
 
 @event("change rows altered", modes=SQLITE, expect=ANY, writers=False)
 def alter_changes(case):
-    """Changes the values of change rows that were already read."""
+    """Overwrites values in rows of the change table that the follower has already read."""
     for table in our_objects(case, "table"):
         columns = [row[1] for row in case.sql(f"PRAGMA table_info({quote(table)})")]
         case.insert(10)
@@ -488,7 +487,8 @@ def recreate_triggers(case):
         case.sql(f"DROP TRIGGER {quote(name)}")
     case.insert(20)
     for _, definition in definitions:
-        case.sql(definition.replace("TRIGGER", "TRIGGER IF NOT EXISTS", 1))  # the service may have created it already
+        # The service might have re-created the trigger already.
+        case.sql(definition.replace("TRIGGER", "TRIGGER IF NOT EXISTS", 1))
 
 
 @event("triggers dropped and re-created in one transaction", modes=SQLITE, expect=RESTARTS)

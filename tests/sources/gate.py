@@ -1,4 +1,4 @@
-"""Runs a gate in a separate gate_probe process, which is controlled by commands."""
+"""Runs a gate in a separate gate_probe process and controls it with commands."""
 
 import os
 import shutil
@@ -6,11 +6,11 @@ import subprocess
 import threading
 import time
 
-PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout for all waits, in seconds
+PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout for each wait, in seconds
 
 
 class Failure(Exception):
-    """An expectation of the suite was not met."""
+    """A check in the suite failed."""
 
 
 def expect(condition, what):
@@ -40,7 +40,7 @@ class Gate:
         return self.process is not None
 
     def stop(self):
-        """Shuts the service down. A sanitizer report counts as a failure."""
+        """Shuts the service down. Fails if the exit status is not 0, for example because of a sanitizer report."""
         with self.lock:
             process, self.process = self.process, None
             process.stdin.close()

@@ -1,6 +1,6 @@
-"""Provides keys of every type: the SQL literal of key number i, and the bytes that are used to query the gate.
+"""Provides keys of every type: the SQL literal of key number i, and the bytes with which the key is looked up.
 
-Keys with numbers below ABSENT may be in tables. Keys with numbers from ABSENT upward are never written.
+Only keys with numbers below ABSENT are written to tables.
 """
 
 import datetime
@@ -21,7 +21,7 @@ class Key:
         self.type = {"postgres": postgres, "sqlite": sqlite}
         self.text = text  # function that maps number i to the bytes of the lookup key
         self._literal = literal
-        self._spelled = spelled  # function that maps number i to another spelling of the key
+        self._spelled = spelled  # function that maps number i to a different spelling of the key for SQL literals
 
     def __repr__(self):
         return self.name

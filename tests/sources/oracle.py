@@ -38,7 +38,7 @@ def check_doubt(case):
 
 
 def check_works(case, gate):
-    """Verifies that the filter is trusted again and reports absent keys without querying the
+    """Verifies that the filter is trusted again and reports most absent keys as absent without querying the
     database."""
     gate.wait_trusted()
     keys = case.absent(SAMPLE)
@@ -47,7 +47,7 @@ def check_works(case, gate):
 
 
 def settle(case):
-    """Verifies a gate three times after an event: immediately, when the gate is trusted again, and after new writes."""
+    """Verifies all gates three times after an event: immediately, when they are trusted again, and after new writes."""
     checked = check(case)
     for gate in case.gates:
         gate.wait_trusted()

@@ -51,7 +51,7 @@ def free_port():
 
 
 def run(program, *arguments):
-    """Runs a PostgreSQL program, as another user if this process runs as root."""
+    """Runs a PostgreSQL program, as the user postgres if this process runs as root."""
     words = [os.path.join(BIN, program), *arguments]
     if os.geteuid() == 0:
         words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
@@ -73,7 +73,7 @@ class Server:
         return self.data + ".log"
 
     def start(self):
-        """Starts the server. If another process uses the port, tries a different port."""
+        """Starts the server. If another process is using the port, tries a different port."""
         for attempt in range(5):
             try:
                 run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "-l", self.log(),
@@ -100,7 +100,7 @@ class Server:
             return 0
 
     def kill(self):
-        """Kills all processes of the server, as if the machine had lost power."""
+        """Kills all of the server's processes with SIGKILL."""
         pid = self.pid()
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True,
                                   check=False).stdout.split()
@@ -134,7 +134,7 @@ class Server:
                 os.unlink(os.path.join(data, name))
 
     def put_back(self, data):
-        """Replaces the server's files with the copy. The server must be stopped."""
+        """Replaces the server's files with a copy that copy_to created. The server must be stopped."""
         shutil.rmtree(self.data)
         os.rename(data, self.data)
 
@@ -243,7 +243,7 @@ class Proxy:
                 self.cut()
 
     def _take(self, size):
-        """Returns how many bytes may be forwarded, and whether all connections break afterwards."""
+        """Returns how many of the next `size` bytes to forward, and whether to break all connections afterwards."""
         with self.lock:
             if self.left is None:
                 return size, False
@@ -315,7 +315,7 @@ class Postgres:
         return server
 
     def server(self):
-        """Creates and starts a private server."""
+        """Creates and starts a server."""
         server = Server(self.path("data"))
         Server(self.template).copy_to(server.data)
         return self.add(server).start()

@@ -1,6 +1,6 @@
 /*
- * adds.h - adds that are never refused, for tests that do not check the result. After an
- * add that does not fit, the filter answers "maybe" to every query (bg_filter_add_forced).
+ * adds.h - functions that add keys and ignore errors. After an add that does not fit, the filter
+ * answers "maybe" to every query (bg_filter_add_forced).
  */
 #ifndef SUPPORT_ADDS_H
 #define SUPPORT_ADDS_H

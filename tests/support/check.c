@@ -160,7 +160,7 @@ static bool run_case(const struct check_case *test)
     return false;
 }
 
-/* Returns an environment variable as an integer, or `fallback` if the variable is not set. */
+/* Returns an environment variable as an integer, or `fallback` if it is unset or empty. */
 static uint64_t number_from_environment(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */

@@ -1,8 +1,8 @@
 /*
  * crossing.h - a journal sync that fails while another thread writes to the journal.
  *
- * The sync waits until the write has started, and the write waits until the sync has failed. So the
- * order is always the same, and the write succeeds after the failure.
+ * The sync waits until the write has started, and the write waits until the sync has failed. Thus,
+ * the order is always the same: the sync fails first, and the write succeeds afterwards.
  */
 #ifndef TESTS_CROSSING_H
 #define TESTS_CROSSING_H
@@ -65,8 +65,8 @@ static inline void crossing_on_write(int file, off_t at, size_t n)
     }
 }
 
-/* Appends a frame whose sync fails, and another frame whose write ends after the failure.
- * Returns the result of the writing thread. The journal's own thread must not be running. */
+/* Appends a frame whose sync fails. Meanwhile, another thread appends a frame, whose write finishes
+ * after the failure. Returns that thread's result. The journal's own thread must not be running. */
 static inline bg_err crossing_fail(struct journal *journal)
 {
     crossing.journal = journal;

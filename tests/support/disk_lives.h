@@ -21,7 +21,7 @@ struct disk_lives {
     /* Runs a life with one failing call, and returns whether that call was made. */
     bool (*live_with_fault)(const char *folder, unsigned long at,
                             enum disk_fault fault);
-    /* Checks that everything up to `acknowledged` is in the given directory. */
+    /* Checks that the directory contains everything up to acknowledgment number `acknowledged`. */
     void (*check)(const char *folder, uint64_t acknowledged);
     uint64_t whole; /* last acknowledgment of a complete life */
 };
@@ -57,7 +57,8 @@ static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
     return status;
 }
 
-/* Runs a life in a child that dies at call `at`. Returns false if the child made fewer calls. */
+/* Runs a life in a child process that is killed at disk call `at`. Returns false if the child made
+ * fewer disk calls. */
 static inline bool lives_in_child(const struct disk_lives *lives, const char *folder,
                                   unsigned long at, enum disk_fault fault,
                                   uint64_t *acknowledged)
@@ -104,8 +105,8 @@ static inline bool lives_one(const struct disk_lives *lives,
     return came;
 }
 
-/* Runs one life for each fault at every call, or at every `step`th call. Returns how many
- * faults occurred. */
+/* For each fault from `first` to `last`, runs one life per disk call, or one per `step` disk calls,
+ * with the fault at that call. Returns how many faults occurred. */
 static inline unsigned long lives_with_every_fault(const struct disk_lives *lives,
                                                    enum disk_fault first,
                                                    enum disk_fault last,

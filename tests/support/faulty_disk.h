@@ -104,7 +104,8 @@ static int disk_sync(int file, int (*sync)(int file))
     return disk.folder || disk.patient ? 0 : sync(file);
 }
 
-/* Copies the data of a successful sync to the platter. */
+/* After a successful sync, copies the synced file, or the names in the synced directory, to the
+ * platter. */
 static void disk_note_sync(int file)
 {
     char from[320], to[320];

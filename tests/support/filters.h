@@ -65,7 +65,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     return 1; /* not 0, because callers divide by this */
 }
 
-/* Returns a k in the middle of the kind's range, suitable for about 10 bits per key. */
+/* Returns a k that suits the kind at about 10 bits per key. */
 static inline uint32_t kind_k_usual(bg_kind kind)
 {
     return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;
@@ -94,7 +94,7 @@ static inline bg_filter *must_create(const bg_spec *spec)
     return filter;
 }
 
-/* Creates a filter of the given kind with about `bytes` bytes that can be folded `folds` times. */
+/* Creates a filter of this kind that uses about `bytes` bytes and can be folded `folds` times. */
 static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned folds)
 {
     uint32_t k = kind_k_usual(kind);
@@ -113,7 +113,8 @@ static inline bg_filter_info info_of(const bg_filter *filter)
 
 enum { RANGE_BATCH = 500 };
 
-/* Writes the next batch of the n keys that start at `first`, and returns the batch size. */
+/* Writes up to RANGE_BATCH of the n consecutive keys that start at `first`, and returns how many it
+ * wrote. */
 static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, size_t n)
 {
     const size_t step = n < RANGE_BATCH ? n : RANGE_BATCH;
@@ -135,7 +136,7 @@ static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
     return added;
 }
 
-/* Returns how many of these keys the filter may contain. */
+/* Returns the number of these keys for which the filter answers "maybe". */
 static inline size_t ask_range(const bg_filter *filter, uint64_t first, size_t n)
 {
     uint64_t keys[RANGE_BATCH];
@@ -242,8 +243,8 @@ static inline bg_kind removing_kind(unsigned i)
 }
 
 /* Adds n random keys below `adds`, in a batch to `many` and one at a time to `one`. Then queries n
- * random keys below `asks` in the same two ways. The answers and the filters must be equal. The
- * maximum for n is 10000. */
+ * random keys below `asks` in the same two ways. Checks that the answers are the same and the
+ * filters stay equal. Requires n <= 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {

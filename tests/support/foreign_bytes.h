@@ -92,8 +92,8 @@ static inline bool bytes_same(const struct bytes *a, const struct bytes *b)
     return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
 }
 
-/* Reads a filter from memory of exactly the given size, so that a sanitizer detects reads
- * beyond it. The caller frees the filter. */
+/* Reads a filter from a copy of exactly n bytes, so that a sanitizer detects reads beyond the end.
+ * The caller frees the filter. */
 static inline bg_err foreign_try(bg_foreign_format format, const void *from, size_t n,
                                  const bg_foreign_options *how, bg_foreign **foreign,
                                  bg_errinfo *why)
@@ -130,7 +130,7 @@ static inline void foreign_refused(bg_foreign_format format, const struct bytes 
     CHECK(why.found[0] && why.expected[0]);
 }
 
-/* Checks that every truncation is refused. */
+/* Checks that every truncated copy of the bytes is refused. */
 static inline void foreign_truncations(bg_foreign_format format, const struct bytes *b,
                                        const bg_foreign_options *how)
 {
@@ -144,7 +144,7 @@ static inline void foreign_truncations(bg_foreign_format format, const struct by
     }
 }
 
-/* Adds "item:<from>" and the following items, up to the first failure. */
+/* Adds the items "item:<from>" to "item:<to - 1>", and stops at the first failure. */
 static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
 {
     bg_err err = BG_OK;
@@ -156,7 +156,7 @@ static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
     return err;
 }
 
-/* Returns how many of these items the filter may contain. */
+/* Returns the number of these items for which the filter answers "maybe". */
 static inline size_t foreign_count_items(const bg_foreign *foreign, int from, int to)
 {
     size_t maybe = 0;
@@ -168,8 +168,8 @@ static inline size_t foreign_count_items(const bg_foreign *foreign, int from, in
     return maybe;
 }
 
-/* Changes one byte at a time. The changed bytes must either be refused or produce a filter that is
- * safe to query and write. Returns how many changes were refused. */
+/* Changes one random byte at a time. The changed bytes must either be refused or produce a filter
+ * that is safe to query. Returns how many changes were refused. */
 static inline size_t foreign_damage(bg_foreign_format format, const struct bytes *b,
                                     const bg_foreign_options *how, size_t times)
 {
@@ -194,8 +194,8 @@ static inline size_t foreign_damage(bg_foreign_format format, const struct bytes
     return refused;
 }
 
-/* Checks that reading fails cleanly no matter which allocation fails, and that it makes at least
- * one allocation. */
+/* Checks that reading fails cleanly no matter which allocation fails, and that reading makes at
+ * least one allocation. */
 static inline void foreign_faults(bg_foreign_format format, const struct bytes *b,
                                   const bg_foreign_options *how)
 {

@@ -17,7 +17,7 @@ static inline void forge_put(unsigned char *to, size_t size, uint64_t value)
     }
 }
 
-/* Corrects all checksums, assuming the layout that the file had before it was changed. */
+/* Corrects all checksums. `layout` is the file's layout before the file was changed. */
 static inline void forge_seal(unsigned char *bytes,
                               const struct container_layout *layout)
 {

@@ -1,5 +1,5 @@
 /*
- * gate_world.h - an environment for gate tests: a backing store that may fail, a clock that
+ * gate_world.h - an environment for gate tests: a backing store that fails on demand, a clock that
  * the test sets, and counters for alarms and traces.
  */
 #ifndef GATE_WORLD_H
@@ -13,7 +13,7 @@ enum { KEYS = 4096, PRESENT = 1000 };
 
 struct world {
     bool has[KEYS];        /* the backing store */
-    bg_store_answer fails; /* if not 0, the store returns this answer instead */
+    bg_store_answer fails; /* if not 0, the store's answer to every query */
     uint64_t asks, writes;
     uint64_t last_asked;
     uint64_t now, step; /* the time, and how far each query advances it */
@@ -160,8 +160,8 @@ static inline bool maybe(const struct world *w, uint64_t key)
     return bg_slot_may_contain(w->slot, &key, sizeof key);
 }
 
-/* Returns the first absent key at or after `key` that is a false positive if `member` is true, and
- * that is not a false positive otherwise. */
+/* Returns the first absent key at or after `key` for which the filter answers "maybe" if `member`
+ * is true, or "no" if `member` is false. */
 static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
 {
     while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {

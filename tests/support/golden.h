@@ -102,8 +102,8 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j. If the kind counts keys, some keys are added five times. Halfway through the keys, a
- * window moves to its next period. */
+/* Adds key j. If the kind counts keys, every 50th key is added five times. After half of the keys,
+ * a window moves to its next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {
     char key[32];
@@ -137,7 +137,7 @@ static inline bg_filter *golden_fill(const bg_spec *spec)
     return filter;
 }
 
-/* Writes the j-th key that is never added, and returns its length. */
+/* Writes the j-th of the keys that are never added, and returns its length. */
 static inline size_t golden_absent(unsigned j, char key[32])
 {
     return (size_t)snprintf(key, 32, "absent/%u", j);

@@ -1,6 +1,6 @@
 /*
- * golden_files.c - writes files for the format tests, and the library's answers to queries of these
- * files. Each test is a step that is run by name:
+ * golden_files.c - writes files for the format tests, and the library's answers to queries against
+ * these files. Each test is a step that is run by name:
  *
  *     GOLDEN_FOLDER=tests/golden/files golden_files make
  *
@@ -63,7 +63,7 @@ TEST(make)
 
 /* ---- Variants ------------------------------------------------------------------------ */
 
-/* Writes a file for every k in from .. to that can produce a filter. */
+/* Writes a file for every k from `from` to `to` with which a filter can be planned. */
 static void write_k(bg_spec spec, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k <= to; k++) {
@@ -137,9 +137,9 @@ static void write_windows(void)
     }
 }
 
-/* Writes a static filter after an add that it could not store, and static filters with two layers
- * or several parts. Also writes a full cuckoo filter, and quotient filters with long runs and large
- * counts. */
+/* Writes a static filter to which a key was added after it was built, and static filters with two
+ * layers or several parts. Also writes a full cuckoo filter, and quotient filters with long runs
+ * and large counts. */
 static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);

@@ -144,7 +144,7 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* a single byte, or part of the remaining bytes */
+    } else if (cuts->random) { /* one byte, or at most 32 + left / 8 bytes */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
         piece = 1
                 + (size_t)(cuts->random >> 40) % (32 + left / 8)
@@ -167,7 +167,7 @@ static inline char *http_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* Writes the story of a stream whose bodies may have up to `limit` bytes. */
+/* Writes the story of a stream in which each body can have up to `limit` bytes. */
 static inline void http_story_tell(struct http_story *story, const char *bytes,
                                    size_t n, uint64_t limit, struct http_cuts cuts)
 {
@@ -192,7 +192,7 @@ static inline void http_story_tell(struct http_story *story, const char *bytes,
                        ? http_story_step_body(story, &t, at + done, held - done, &done)
                        : http_story_step_head(story, &t, at + done, held - done, &done);
         }
-        /* The end of a body may be detected without another byte. */
+        /* The end of a body can be detected without another byte. */
         if (t.in_body && more) {
             (void)http_story_step_body(story, &t, at + done, 0, &done);
         }

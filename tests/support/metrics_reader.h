@@ -1,6 +1,6 @@
 /*
- * metrics_reader.h - an independent metrics parser, stricter than Prometheus's own. It is written
- * from the specifications of the three formats, not from the code, and fails the test at the first
+ * metrics_reader.h - an independent metrics parser, stricter than Prometheus's own. It is based on
+ * the specifications of the three formats, not on the code, and fails the test at the first
  * deviation.
  */
 #ifndef TESTS_METRICS_READER_H

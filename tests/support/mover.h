@@ -1,5 +1,5 @@
 /*
- * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to a
+ * mover.h - an allocator with movable blocks, for relocation tests. Every block moves to a
  * different address, at a different offset within a page. The old block is overwritten and freed,
  * so that later reads of it are detected by a sanitizer or return garbage.
  *
@@ -10,7 +10,8 @@
  *     bg_filter_relocate(&filter, &m.mover);
  *     CHECK_EQ(m.live, 0); // once everything has been freed
  *
- * If a secret is set, a block must not contain it when it is moved.
+ * If `secret` is set, `leaks` counts the blocks that contain the secret when they are offered to
+ * the mover.
  */
 #ifndef MOVER_H
 #define MOVER_H
@@ -25,11 +26,11 @@ struct movable {
     bg_allocator hooks;
     bg_mover mover;
     size_t live;     /* blocks in use */
-    size_t offered;  /* blocks offered to the mover */
+    size_t offered;  /* blocks offered to the mover; counted only if keep is not 0 */
     size_t moved;    /* blocks that were moved */
     size_t keep;     /* every keep-th block stays in place; if 0, all blocks move */
     size_t mistakes; /* calls with the wrong size or alignment for the block */
-    size_t leaks;    /* moved blocks that contained the secret */
+    size_t leaks;    /* offered blocks that contained the secret */
     const uint8_t *secret; /* BG_SECRET_BYTES bytes, or NULL */
     size_t turn;
 };

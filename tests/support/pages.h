@@ -2,8 +2,9 @@
  * pages.h - kernel information about the pages of this process: their flags, and which of
  * them a core file would contain.
  *
- * These functions need VmFlags in /proc/self/smaps. An emulator reports its own pages, and a
- * sandbox may hide the flags. pages_are_told returns whether the flags are available.
+ * These functions need VmFlags in /proc/self/smaps. In an emulator, this file describes the
+ * emulator's own pages; in a sandbox, the flags might be missing. pages_are_told returns whether
+ * the flags are available.
  */
 #ifndef TESTS_PAGES_H
 #define TESTS_PAGES_H
@@ -99,7 +100,7 @@ static inline unsigned pages_count(const unsigned char *in, size_t n,
 
 /* Returns how many times the bytes occur in memory that a core file of this process would
  * contain, including unused heap and stack. The caller must keep its own copy of the bytes in
- * hidden memory. */
+ * memory that is excluded from core files. */
 static inline unsigned pages_dumped(const uint8_t *bytes, size_t length)
 {
     enum { PIECE = 1 << 16, EDGE = 64 };

@@ -20,8 +20,8 @@ static inline void reference_put(struct reference_text *text, char c)
     text->bytes[text->n++] = c;
 }
 
-/* Returns where the CSV field at `at` ends: at a delimiter or newline, or at n. *open is set if
- * the field's quotes are not closed. */
+/* Returns the offset at which the CSV field at `at` ends: that of a delimiter or newline, or n.
+ * Sets *open to true if the closing quote is missing. */
 static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
                                          size_t n, size_t at, bool *open)
 {
@@ -54,7 +54,8 @@ static inline size_t reference_csv_end(const struct key_format *f, const char *b
     }
 }
 
-/* Returns where the record at `at` ends. Sets *whole if no later byte can change the result. */
+/* Returns the offset at which the record at `at` ends. Sets *whole to true if no later byte can
+ * change the result. */
 static inline size_t reference_end(const struct key_format *f, const char *bytes,
                                    size_t n, size_t at, bool *whole)
 {
@@ -205,8 +206,8 @@ static inline bool reference_hex(const struct reference_text *text,
     return text->n % 2 == 0;
 }
 
-/* Checks the second byte against the table of well-formed UTF-8 sequences in the Unicode standard
- * (Table 3-7). */
+/* Returns the length of the UTF-8 sequence at s, or 0 if the sequence is invalid. The table is
+ * Table 3-7 (well-formed UTF-8 byte sequences) of the Unicode standard. */
 static inline size_t reference_utf8(const unsigned char *s, size_t n)
 {
     static const unsigned char table[][5] = {

@@ -28,7 +28,8 @@ static inline bool reference_resp_stop(struct reference_resp *r, enum resp_resul
     return false;
 }
 
-/* Returns whether `mark` ends a line of at most limits->line bytes. If not, stops the parser. */
+/* Sets *length to the number of bytes before `mark`, which ends the line. If `mark` is missing or
+ * the line is longer than limits->line, stops the parser and returns false. */
 static inline bool reference_resp_line(struct reference_resp *r, char mark,
                                        size_t *length, const char *too_long)
 {
@@ -43,7 +44,7 @@ static inline bool reference_resp_line(struct reference_resp *r, char mark,
     return r->at + i < r->n || reference_resp_stop(r, RESP_PARTIAL, "");
 }
 
-/* Consumes a line that consists of a type and a number. */
+/* Consumes a line that consists of a type byte and an integer. */
 static inline bool reference_resp_number(struct reference_resp *r, long long *value,
                                          const char *bad, const char *too_long)
 {
@@ -178,8 +179,8 @@ static inline bool reference_resp_space(char c)
     return c && strchr(" \t\n\v\f\r", c);
 }
 
-/* Decodes the next character inside the double quotes of text[0..n), and returns how many bytes it
- * consumed. */
+/* Decodes the next character inside the double quotes of text[0..n), and returns the number of
+ * bytes consumed. */
 static inline size_t reference_resp_escaped(const char *text, size_t n, char *c)
 {
     static const char names[] = "nrtba", values[] = "\n\r\t\b\a";
@@ -208,7 +209,7 @@ static inline void reference_resp_put(struct reference_resp_words *w, char c)
     w->argv[w->argc - 1].len++;
 }
 
-/* Performs one step. Returns how many bytes it consumed, or 0 on error. */
+/* Processes the next character of a line. Returns the number of bytes consumed, or 0 on error. */
 static inline size_t reference_resp_step(struct reference_resp_words *w,
                                          const char *text, size_t n)
 {
@@ -264,7 +265,7 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     while (at < n && took && !many) {
         took = reference_resp_step(&w, line + at, n - at);
         at += took;
-        /* "too many words" is reported after the word, if the word is valid */
+        /* the error for too many words is reported only after a complete, valid word */
         many = w.argc > r->limits->arguments
                && (w.mode == BETWEEN || w.mode == CLOSED || at == n)
                && !(w.mode == CLOSED && at < n && !reference_resp_space(line[at]));

@@ -1,6 +1,6 @@
 /*
  * registry_world.h - a registry for tests, with a clock that the test sets, an initially
- * empty directory, and tenants with integers as keys.
+ * empty directory, and tenants whose keys are integers.
  */
 #ifndef REGISTRY_WORLD_H
 #define REGISTRY_WORLD_H
@@ -77,7 +77,7 @@ static inline uint64_t count_found(bg_tenant *tenant, uint64_t from, uint64_t to
     return found;
 }
 
-/* Checks that the tenant finds all these keys, and answers "maybe" for few others. */
+/* Checks that the tenant finds all these keys, and answers "maybe" for few other keys. */
 static inline void check_keys(bg_tenant *tenant, uint64_t from, uint64_t to)
 {
     CHECK_EQ(count_found(tenant, from, to), to - from);

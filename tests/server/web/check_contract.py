@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a running service with its contract, server/web/openapi.yaml: sends valid and invalid requests for every
+"""Checks a running service against its contract, server/web/openapi.yaml. Sends valid and invalid requests for every
 operation in the document, and checks the status, content type, headers and schema of every response. The document's own
 examples are checked as well.
 
@@ -60,7 +60,7 @@ class Contract:
         return node
 
     def problems(self, value, schema, where="answer"):
-        """Returns messages that describe the schema violations."""
+        """Returns a message for each violation of the schema."""
         schema = self.resolve(schema)
         unknown = set(schema) - self.KNOWN
         if unknown:
@@ -85,7 +85,7 @@ class Contract:
             for word, bad in (("minimum", lambda a, b: a < b), ("maximum", lambda a, b: a > b), ("exclusiveMinimum", lambda a, b: a <= b),
                               ("exclusiveMaximum", lambda a, b: a >= b)):
                 if word in schema and bad(value, schema[word]):
-                    found.append(f"{where}: found {value}, {word} is {schema[word]}")
+                    found.append(f"{where}: found {value}, but {word} is {schema[word]}")
         return found
 
     def inner_problems(self, value, schema, where):
@@ -104,7 +104,8 @@ class Contract:
         return found
 
     def unnamed(self, value, schema):
-        """Returns members of a response that are not in the document. Such members are allowed, but are reported."""
+        """Returns the members of a response that are missing from the document. The schema allows such members, but the
+        caller reports them as a failure."""
         schema = self.resolve(schema)
         parts = [self.resolve(part) for part in schema.get("allOf", [schema])]
         names = set().union(*[set(self.resolve(p).get("properties", {})) for p in parts])
@@ -143,7 +144,7 @@ class Contract:
 # ---- Requests -------------------------------------------------------------------------------------
 
 class Service:
-    seen = set()  # (operationId, status) of all responses
+    seen = set()  # (operationId, status) pairs of all responses
 
     def __init__(self, base, contract, user=None):
         self.url = urllib.parse.urlsplit(base)
@@ -228,12 +229,12 @@ def ask_service(s):
     s.ask("GET", "/readyz", 200)
     s.ask("GET", "/readyz?verbose=1", 200)
     response, _ = s.ask("GET", "/metrics", 200)
-    check("metrics state their version", "version=0.0.4" in response.getheader("Content-Type"), response.getheader("Content-Type"))
+    check("the content type of the metrics includes the format version", "version=0.0.4" in response.getheader("Content-Type"), response.getheader("Content-Type"))
     _, info = s.ask("GET", "/api/v1/info", 200)
     check("the health counts add up", sum(info["filters"][k] for k in ("fine", "watch", "act", "unknown")) == info["filters"]["count"], info["filters"])
     s.ask("GET", "/api/v1/tenants", 200)
     _, events = s.ask("GET", "/api/v1/events?count=5", 200)
-    check("events are in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
+    check("events are sorted by ID", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
     _, later = s.ask("GET", f"/api/v1/events?since={events['last']}", 200)
     check("the since parameter selects only later events", all(e["id"] > events["last"] for e in later["events"]), later)
     s.ask("GET", "/api/v1/events?level=error", 200)
@@ -254,7 +255,7 @@ def ask_assets(s):
     check("the page has the documented content security policy", policy == s.contract.document["paths"]["/"]["get"]["responses"]["200"]["headers"]["Content-Security-Policy"]["example"], policy)
     check("the page disables content sniffing", page.getheader("X-Content-Type-Options") == "nosniff", page.getheader("X-Content-Type-Options"))
     files = re.findall(rb'(?:src|href)="(assets/[^"]+)"', text)
-    check("the page refers to its files", len(files) >= 3, files)
+    check("the page links to its assets", len(files) >= 3, files)
     for file in files:
         one, _ = s.ask("GET", "/" + file.decode(), 200)
         s.ask("GET", "/" + file.decode(), 304, headers={"If-None-Match": one.getheader("ETag")})
@@ -262,13 +263,13 @@ def ask_assets(s):
     s.ask("GET", "/assets/..%2fopenapi.yaml", 404)
     document, text = s.ask("GET", "/openapi.yaml", 200)
     with open(DOCUMENT, "rb") as file:
-        check("the served document equals the file", text == file.read(), len(text))
+        check("the served document is identical to the file", text == file.read(), len(text))
     s.ask("GET", "/openapi.yaml", 304, headers={"If-None-Match": document.getheader("ETag")})
 
 
 def ask_list(s):
     _, page = s.ask("GET", F, 200)
-    check("total is at least matched", page["total"] >= page["matched"] >= len(page["filters"]), page["total"])
+    check("total >= matched >= number of listed filters", page["total"] >= page["matched"] >= len(page["filters"]), page["total"])
     seen, cursor = [], ""
     for _ in range(1000):
         _, page = s.ask("GET", f"{F}?count=7&pattern=contract%3A*{cursor}", 200)
@@ -308,7 +309,7 @@ def ask_filter(s):
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["alice", "absent key", "bob"]})
     check("maybe, no, maybe", told["results"] == [True, False, True] and told["maybe"] == 2, told)
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": []})
-    check("a request without keys has no results", told["results"] == [], told)
+    check("a request without keys returns no results", told["results"] == [], told)
     binary = base64.b64encode(b"\xff\x00\n").decode()
     s.ask("POST", f"{name}/add", 200, {"keys": [binary], "encoding": "base64"})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": [binary, base64.b64encode(b"\xfe").decode()], "encoding": "base64"})
@@ -321,7 +322,7 @@ def ask_streams(s, name):
     _, text = s.ask("POST", f"{name}/check", 200, b"alice\nabsent key\nbob", kind="text/plain")
     check("a line per key", text == b"1\n0\n1\n", text)
     _, text = s.ask("POST", f"{name}/add", 200, b"carol\nalice\n", kind="text/plain", headers={"X-Bloomgate": "1"})
-    check("new and seen keys, one per line", text == b"1\n0\n", text)
+    check("one line per key: 1 if new, 0 if seen", text == b"1\n0\n", text)
     lines = b'"alice"\n{"key":"/gA=","encoding":"base64"}\n'
     _, text = s.ask("POST", f"{name}/check", 200, lines, kind="application/x-ndjson")
     check("JSON per key", [json.loads(line) for line in text.splitlines()] == [{"maybe": True}, {"maybe": False}], text)
@@ -341,7 +342,7 @@ def ask_streams(s, name):
 
 def ask_inside(s, name):
     _, map_ = s.ask("GET", f"{name}/occupancy?cells=8", 200)
-    check("the map has the requested number of parts", len(map_["shares"]) == map_["cells"] <= 8, map_)
+    check("the map has at most the requested number of cells", len(map_["shares"]) == map_["cells"] <= 8, map_)
     check("least, mean, most", map_["least"] <= map_["mean"] <= map_["most"], map_)
     s.ask("GET", f"{name}/occupancy?cells=0", 400)
     _, told = s.ask("POST", f"{name}/verify", 200, {})
@@ -369,9 +370,9 @@ def ask_file(s, name):
     s.ask("PUT", f"{name}/file", 412, file, headers={"If-None-Match": "*"}, **kind)
     s.ask("PUT", f"{F}/contract%3Acopy/file", 201, file, headers={"If-None-Match": "*"}, **kind)
     response, _ = s.ask("PUT", f"{F}/contract%3Acopy/file", 200, file, **kind)
-    check("the response has the current tag", response.getheader("ETag"), response.getheaders())
+    check("the response includes an ETag", response.getheader("ETag"), response.getheaders())
     if not s.mock:
-        check("equal files have equal tags", response.getheader("ETag") == tag, (response.getheader("ETag"), tag))
+        check("identical files have identical ETags", response.getheader("ETag") == tag, (response.getheader("ETag"), tag))
         damaged = bytearray(file)
         damaged[-40] ^= 1
         s.ask("PUT", f"{F}/contract%3Acopy/file", 422, bytes(damaged), **kind)
@@ -381,7 +382,7 @@ def ask_file(s, name):
 
 
 def ask_names(s):
-    """A name can consist of any bytes, in paths and in JSON."""
+    """Checks that filter names can contain any bytes, in paths and in JSON."""
     names = [b"contract:a/b?c#d%2Fe", b"contract:<script>", b"contract:\xff\xfe\x00", "contract:\u202e\u05d0".encode(), b"contract:line\nbreak", b"contract: +&=", b"=contract:", b".", b"..", b""]
     for name in names:
         try:
@@ -464,7 +465,7 @@ def ask_users(s):
 
 
 def drop_all(s):
-    """Drops all filters left by this test or by an interrupted run."""
+    """Drops all filters that this run created or an interrupted run left behind."""
     for _ in range(100):
         _, page = s.ask("GET", f"{F}?pattern=contract%3A*&count=100", 200)
         for f in page["filters"]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium with browse.mjs, against mocks or against a running service.
 usage: check_dashboard.py DIRECTORY [BASE [NAME:PASSWORD]]
-  DIRECTORY stores playwright-core (installed with npm) between runs, and the latest screenshots
+  DIRECTORY keeps playwright-core (installed with npm) and the latest screenshots between runs
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os
@@ -21,11 +21,12 @@ def skip(why):
 
 
 def have_package(folder):
-    """Installs the package into the directory unless it is present. The package does not include a browser."""
+    """Installs playwright-core into the directory unless it is already there. The package does not include a
+    browser."""
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
             skip(f"{program} is not installed (Debian packages: nodejs npm chromium)")
-    ready = os.path.join(folder, "ready")  # written last, so an incomplete installation is retried
+    ready = os.path.join(folder, "ready")  # this file is written last, so that an incomplete installation is retried
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:
             if file.read().strip() == PACKAGE:

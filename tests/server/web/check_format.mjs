@@ -8,7 +8,8 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-// Node treats .js files as modules only if a package.json declares the module type.
+// Node treats .js files as modules only if a package.json declares the module type, so the files
+// are copied next to a package.json that does so.
 const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-format-"));
 process.on("exit", () => fs.rmSync(place, { recursive: true }));
 const web = fileURLToPath(new URL("../../../server/web/", import.meta.url));

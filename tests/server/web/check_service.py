@@ -58,7 +58,7 @@ def fill(s, user):
 
 
 def browse(folder, base, user):
-    """Returns the numbers of passed and failed checks."""
+    """Runs browse.mjs. Returns the number of passed checks and the number of failed checks."""
     shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else ""))
     done = subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([user] if user else [])],
                           check=False, stdout=subprocess.PIPE, text=True)

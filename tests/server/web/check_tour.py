@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs docs/http.md: every command in its ```console blocks, against a service without filters,
-or against a mock. See tests/cli/check_documents.py for the meaning of `...`.
+"""Runs every command in the ```console blocks of docs/http.md, against a service without filters or against a mock. See
+tests/cli/check_documents.py for the meaning of `...`.
 usage: check_tour.py [BASE] [--update]"""
 
 import os

@@ -5,7 +5,7 @@ without the service. Needs only Python.
 
 usage: mock.py [--port N] [--filters N] [--bare] [--hostile] [--frozen] [--user NAME:PASSWORD]
 [--loading]
-Prints its address as the first line."""
+The first line of output is the mock's address."""
 
 import argparse
 import base64
@@ -247,7 +247,7 @@ class World:
         t = self.start - 90000
         script = [("info", "started", "version 0.1.0, 2 workers"), ("info", "loaded", "all filters in 0.8 s"), ("info", "snapshot", "38 filters, 412 MiB in 1.9 s"),
                   ("info", "rebuilt", "1,240,112 keys in 2.1 s", 0), ("warning", "file_refused", "checksum of block 3: found 5a0c93d1, expected 77e1b022", 1),
-                  ("info", "reloaded", "generation 12, digest 3a9be4a31cbf96dd", 1), ("warning", "reload_failed", "the file is of format 2.0, this is 1.0", 2),
+                  ("info", "reloaded", "generation 12, digest 3a9be4a31cbf96dd", 1), ("warning", "reload_failed", "format version: found 2.0, expected 1.x", 2),
                   ("info", "created", "blocked, 1,000,000 keys at 1%, 1.2 MiB", 3), ("error", "snapshot_failed", "no space left on device"),
                   ("info", "snapshot", "38 filters, 412 MiB in 2.0 s"), ("warning", "login_failed", "user admin from 127.0.0.1"),
                   ("error", "source_down", "connection refused", 0), ("error", "breaker_opened", "5 failures in a row", 0), ("info", "breaker_closed", "the source is answering again", 0),
@@ -263,7 +263,7 @@ class World:
     # -- the service as a whole --
 
     def totals(self, now):
-        """Returns the totals over all filters, computed once per second, because the service caches them."""
+        """Returns the totals over all filters. Like the service, the mock recomputes them only once per second."""
         with self.lock:
             if self.sampled.get("at", -9) < now - 0.9 or self.options.frozen or self.sampled.get("n") != len(self.filters):
                 all_of = [f.summary(now) for f in self.filters.values()]
@@ -316,7 +316,7 @@ class World:
         begin = math.floor(now / step) * step - (n - 1) * step
         points = [begin + i * step for i in range(n)]
         wave = lambda t, seed, base, part=0.25: max(0.0, base * (1 + part * math.sin(t / 97 + seed) + part / 2 * math.sin(t / 13 + seed * 3) + 0.05 * math.sin(t * 1.7 + seed)))
-        quiet = lambda t: n > 40 and begin + n * step * 0.08 > t  # nothing had been recorded yet
+        quiet = lambda t: n > 40 and begin + n * step * 0.08 > t  # the start of a long series, which has no data
         series = {}
         if f:
             g = f.figures(now)
@@ -511,7 +511,7 @@ class Handler(BaseHTTPRequestHandler):
         raise ApiError(401, "unauthorized", "authentication failed: send a valid user and password with Basic or Bearer authorization", [("WWW-Authenticate", challenge)])
 
     def guard(self, path):
-        """Requests that change something must not come from a page with another origin."""
+        """Refuses requests that change something if they might come from another website."""
         if self.command in ("GET", "HEAD"):
             return
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
