@@ -1,7 +1,8 @@
 /*
  * resp_story.h - the "story" of a RESP stream as the parser reads it: the requests, and how the
- * stream ended. The parser gets the stream in chunks of any size. The unparsed bytes move between
- * calls and are stored at the end of an allocation, so that a sanitizer detects reads beyond them.
+ * stream ended. The parser gets the stream in chunks of any size. In each call, the unparsed bytes
+ * are at a different address, and they always extend to the end of an allocation, so that a
+ * sanitizer detects reads beyond them.
  */
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H
@@ -63,7 +64,7 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* a single byte, or part of the remaining bytes */
+    } else if (cuts->random) { /* about half of the chunks are single bytes */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
         piece = 1
                 + (size_t)(cuts->random >> 40) % (32 + left / 8)
@@ -86,8 +87,8 @@ static inline char *resp_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* Parses all requests in bytes[0..n), starting after the last parsed request. Returns how many
- * bytes were consumed. */
+/* Parses all complete requests in bytes[0..n) and adds them to the story. Returns the number of
+ * bytes consumed. */
 static inline size_t resp_story_drain(struct resp_story *story, struct resp_parser *p,
                                       char *bytes, size_t n)
 {
@@ -103,7 +104,7 @@ static inline size_t resp_story_drain(struct resp_story *story, struct resp_pars
     return done;
 }
 
-/* Writes the story of a stream. */
+/* Parses a stream in chunks and records its story. */
 static inline void resp_story_tell(struct resp_story *story, const char *bytes,
                                    size_t n, const struct resp_limits *limits,
                                    struct resp_cuts cuts)

@@ -1,6 +1,6 @@
 /*
- * samples.h - samples of every filter kind and its variants, to be filled with keys, for tests
- * that apply to all kinds.
+ * samples.h - samples of every filter kind and of some variants, for tests that apply to all kinds.
+ * A test fills a sample with keys like this:
  *
  *     for (unsigned i = 0; i < SAMPLES; i++) {
  *         bg_spec spec = sample_spec(i, n, 0.01);
@@ -12,7 +12,7 @@
  * The first samples come from the list of kinds, so that a new kind is tested automatically. The
  * variants follow. A static kind is filled with a builder. A window is filled as if it had been in
  * use for a long time: first with other keys, and then with an equal share of the keys in each of
- * its periods, so that it has the planned rate.
+ * its periods, so that it has the planned false-positive rate.
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -108,7 +108,7 @@ static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
     return spec;
 }
 
-/* Returns the rate that the plan predicts for the full filter. */
+/* Returns the false-positive rate that the plan predicts for the full filter. */
 static inline double sample_predicted(const bg_spec *spec)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -118,8 +118,8 @@ static inline double sample_predicted(const bg_spec *spec)
     return plan.rate;
 }
 
-/* Returns the predicted rate of a full filter. The plan for shards describes the fullest shard,
- * so the overall rate is read from the filter. */
+/* Returns the expected false-positive rate of a full filter. For a sharded filter, the plan
+ * describes only the fullest shard, so the overall rate is read from the filter itself. */
 static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
 {
     double planned = sample_predicted(spec);
@@ -147,7 +147,7 @@ static inline void filling_turn(struct filling *fill)
 }
 
 /* Starts filling a sample. An aged window first receives other keys, because keys that it has
- * forgotten still raise its rate. */
+ * forgotten still raise its false-positive rate. */
 static inline void filling_begin(struct filling *fill, unsigned sample,
                                  const bg_spec *spec, uint64_t n)
 {
@@ -170,7 +170,7 @@ static inline void filling_begin(struct filling *fill, unsigned sample,
     }
 }
 
-/* Returns how many of n keys are added before the next period starts. */
+/* Returns how many of n keys can be added before the next period has to start. */
 static inline size_t filling_step(struct filling *fill, size_t n)
 {
     if (!fill->period) {

@@ -1,6 +1,6 @@
 /*
- * scratch.h - a private directory for the test program, which is deleted with its content
- * when the program exits.
+ * scratch.h - a private directory for the test program, deleted with its contents when the program
+ * exits.
  */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
@@ -53,7 +53,7 @@ static inline const char *scratch_folder(void)
     return scratch_name();
 }
 
-/* Returns a path in the directory. The path is valid for the next 15 calls. */
+/* Returns the path of the file `name` in the directory. The path is valid for the next 15 calls. */
 static inline char *scratch_path(const char *name)
 {
     static char paths[16][512];

@@ -1,5 +1,5 @@
 /*
- * service_world.h - a service in a directory, without sockets and threads: settings, keyring,
+ * service_world.h - a service in a directory, without sockets or threads: settings, keyring,
  * catalog, journal and files, and a client that sends commands as text.
  *
  *     struct world w;

@@ -1,6 +1,7 @@
 /*
  * slots.h - shared by the slot tests: filters whose keys are a range of integers, slots with
- * such filters, and functions that count how many keys a slot may contain. Public headers only.
+ * such filters, and functions that count the keys for which a slot answers "maybe". Public headers
+ * only.
  */
 #ifndef SLOTS_H
 #define SLOTS_H
@@ -69,8 +70,8 @@ static inline void add_keys(bg_slot *slot, uint64_t first, uint64_t n)
     }
 }
 
-/* Returns how many of keys first .. first + n - 1 the slot may contain. The keys are queried both singly
- * and in a batch. */
+/* Returns how many of the keys first .. first + n - 1 the slot answers "maybe" for. Queries the keys
+ * both one by one and in a batch. */
 static inline uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t n)
 {
     uint64_t found = 0, keys[4000] = { 0 }, bitmap[BG_BITMAP_WORDS(4000)];

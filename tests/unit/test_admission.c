@@ -187,7 +187,8 @@ TEST(admission__without_a_bouncer_all_may_enter)
     bg_admission_free(NULL);
 }
 
-/* A full window admits new keys at the requested rate, and reports that rate. */
+/* Once its window is full, the filter admits new keys at the requested false-positive rate, and it
+ * reports that rate. */
 TEST(admission__first_sights_at_the_rate)
 {
     static const double rates[] = { 0, 0.1, 0.001 };
@@ -298,7 +299,8 @@ TEST(admission__memory_comes_from_the_allocator_and_may_be_missing)
         CHECK(door || c.live == 0);
         CHECK(at < 20);
     }
-    CHECK(c.live >= 6); /* the generations, a spare generation and two handles */
+    /* There are allocations for the generations, a spare generation, and two handles. */
+    CHECK(c.live >= 6);
     CHECK(!admit(door, 1));
     bg_admission_free(door);
     CHECK_EQ(c.live, 0);

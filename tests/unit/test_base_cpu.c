@@ -1,7 +1,7 @@
 /*
  * Tests how the library selects the instruction set. The environment is read when the library is
  * first used, so each value of BLOOMGATE_CPU is tested in a child process that has not used the
- * library yet. These tests must be the first in the file.
+ * library yet. These tests must come first in the file.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv, fork */
 
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns the result of `ask` in a fresh process with BLOOMGATE_CPU=name, or without the
- * variable if name is NULL. */
+/* Runs `ask` in a child process with BLOOMGATE_CPU=name, or without the variable if name is NULL,
+ * and returns the result. */
 static int in_child(const char *name, int (*ask)(void))
 {
     pid_t child = fork();

@@ -1,5 +1,5 @@
 /* Memory for filters is aligned, zeroed, zeroed again on request, and returned to its
- * allocator. Memory that contains secrets is hidden. */
+ * allocator. Memory that contains secrets is hidden, that is, excluded from core files. */
 #define _GNU_SOURCE /* memmem */
 
 #include "support/check.h"
@@ -78,8 +78,8 @@ TEST(memory__large_pieces_begin_at_a_large_page)
     }
 }
 
-/* Ranges above 16 MiB are zeroed by returning them to the kernel. The range starts and ends in the
- * middle of a page, and the other bytes of these two pages must not change. */
+/* Ranges above 16 MiB are zeroed by returning them to the kernel. This range starts and ends in the
+ * middle of a page, and the other bytes of those two pages must not change. */
 TEST(memory__zeroes_a_range_and_nothing_else)
 {
     const size_t bytes = (20 << 20) + 12345;

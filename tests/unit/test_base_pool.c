@@ -1,5 +1,5 @@
-/* In the pool of hidden memory, blocks are aligned, zeroed, disjoint and excluded from core files,
- * and empty slabs are returned. */
+/* The blocks in the pool of hidden memory are aligned, zeroed, disjoint and excluded from core
+ * files. Slabs that become empty are unmapped. */
 #include "base/pool.h"
 
 #include "support/check.h"

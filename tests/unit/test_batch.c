@@ -1,7 +1,7 @@
 /*
- * Batches of keys in all four forms give the same results as single calls, in small filters
- * and in filters larger than the cache. (For batches of hashes on every instruction set,
- * see test_kind.c.)
+ * Batches of keys in all four forms (byte strings, fixed-width records, integers and hashes) give
+ * the same results as single calls, in small filters and in filters larger than the cache. (For
+ * batches of hashes on every instruction set, see test_kind.c.)
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -116,7 +116,6 @@ TEST(batch__equals_single_beyond_the_cache)
     }
 }
 
-/* A key that occurs repeatedly in one batch is new only once. */
 TEST(batch__repeated_keys_are_new_once)
 {
     for (int i = 0; i < KIND_COUNT * 2; i++) {
@@ -153,7 +152,7 @@ TEST(batch__of_nothing)
     bg_filter_free(filter);
 }
 
-/* Tests keys of mixed lengths, and records of many widths. */
+/* Tests keys of mixed lengths, and fixed-width records of many widths. */
 TEST(batch__keys_of_any_length)
 {
     static uint8_t text[2000];

@@ -83,7 +83,7 @@ TEST(bucket__never_more_than_promised)
     }
 }
 
-/* A caller that always requests one token gets the full rate. */
+/* A caller that requests one token at a time gets the full rate. */
 TEST(bucket__no_less_than_promised)
 {
     struct bucket_rate rate = rate_of(1000, 10);
@@ -101,17 +101,19 @@ TEST(bucket__clock_goes_back)
     struct bucket bucket = { 0 };
     uint64_t now = 1000 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 100), 10);
-    /* After a small step back, the bucket grants no tokens until the clock has caught up and a
-     * token has accrued. */
+    /* After the clock has moved back a little, the bucket grants no tokens until the clock has
+     * caught up and a token has accrued. */
     CHECK_EQ(bucket_take(&bucket, &rate, now - SECOND / 2, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
-    /* A large step back grants no tokens, and the bucket continues from the new time. */
+    /* If the clock moves back far, the bucket grants no tokens for this, and continues from the new
+     * time. */
     now = 5 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 5), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND, 100), 9);
-    /* Small steps back and forth never grant more tokens than the forward steps alone would. */
+    /* If the clock moves back and forth in small steps, the bucket grants no more tokens than it
+     * would for the forward steps alone. */
     uint64_t all = 0, top = now + SECOND;
     for (int i = 0; i < 10000; i++) {
         uint64_t at = top + (uint64_t)i * SECOND / 10000;

@@ -1,6 +1,7 @@
 /*
- * For every kind, a builder produces the same filter from all forms of the keys, and handles any
- * number of keys. Builders report progress, can be stopped, and survive failed allocations.
+ * For every kind, a builder produces the same filter from byte strings, records, integers and
+ * hashes, and handles any number of keys. Builders report progress, can be stopped, and survive
+ * failed allocations.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -41,7 +42,7 @@ static bg_spec rate_spec(bg_kind kind, double rate)
     return spec;
 }
 
-/* Every kind that consists of one block of memory. */
+/* All kinds whose filters consist of a single block of memory. */
 #define BUILDER_LIST(NAME, number, name) BG_KIND_##NAME,
 static const bg_kind every_kind[] = {
     BG_KIND_AUTO,   BG_BLOOM_KINDS(BUILDER_LIST) BG_KIND_COUNTING,
@@ -144,7 +145,8 @@ TEST(builder__goes_on_after_a_filter)
     bg_builder_free(builder);
 }
 
-/* Uses enough keys for several sort buckets and several parts of a filter, with duplicates. */
+/* Uses enough keys to fill several sort buckets and several parts of a filter. Some keys are
+ * duplicates. */
 TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;
@@ -220,8 +222,9 @@ TEST(builder__tells_and_can_be_stopped)
     }
 }
 
-/* With several threads, only the calling thread reports progress, on behalf of all threads. When it
- * reports depends on which threads are faster. */
+/* With several threads, only the calling thread reports progress, on behalf of all threads. How
+ * many times it reports depends on which threads are faster, so the build may finish before it is
+ * stopped. */
 TEST(builder__threads_can_be_stopped)
 {
     bg_spec spec = rate_spec(BG_KIND_FUSE, 0.01);
@@ -305,7 +308,7 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 
     spec.max_bytes = 0;
-    spec.rate = 0; /* the size is specified instead */
+    spec.rate = 0; /* the spec states a size instead */
     spec.bytes = 1600;
     spec.k = 8;
     builder = must_build(&spec);
@@ -324,8 +327,8 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 }
 
-/* Hashes that no real hash function would produce are refused in reasonable time and never produce
- * a wrong filter. */
+/* Given hashes that no real hash function would produce, the builder must either refuse them in
+ * reasonable time or build a correct filter. */
 TEST(builder__survives_bad_hashes)
 {
     enum { N = 20000 };
@@ -364,8 +367,8 @@ TEST(builder__survives_bad_hashes)
 
 static struct counting c;
 
-/* Returns how many calls failed. Each failed call, except for creation, was repeated until it
- * succeeded. */
+/* Builds a filter and returns the number of failed calls. Failed calls are retried a few times,
+ * except for the creation of the builder. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = rate_spec(kind, 0.01);
@@ -432,7 +435,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts values with every kind of skew and compares the result with the C library's result. */
+/* Sorts values with every kind of skew and compares the result with that of qsort. */
 TEST(builder__sort_sorts_anything)
 {
     enum { MOST = 30000 };

@@ -135,7 +135,7 @@ TEST(capacity__of_scalable_shards)
     CHECK(first >= 1000);
     CHECK_EQ(bg_filter_layers(filter), 1);
     uint64_t key = 0;
-    /* Adds keys until the first shard is full. */
+    /* Adds keys until one of the shards adds a layer. */
     while (bg_filter_layers(filter) == 1) {
         (void)added_u64(filter, key++);
     }

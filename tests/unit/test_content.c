@@ -227,7 +227,7 @@ TEST(content__windows_return)
 }
 
 /* The time between saving and loading does not count: keys that were present when the filter was
- * saved stay for their full window. */
+ * saved are kept for their full window. */
 TEST(content__a_window_goes_on_where_it_was)
 {
     uint64_t now = 1000;
@@ -433,7 +433,8 @@ TEST(content__quotient_tables_with_a_wrong_bit)
 }
 
 /* If the first shard claims all words, none are left for the second shard. The content must be
- * refused before the second shard grows to the 40 layers that it claims (64 B * 2^i each). */
+ * refused before the second shard grows to the 40 layers that it claims (64 * 2^i bytes for layer
+ * i). */
 TEST(content__no_room_is_not_any_room)
 {
     bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
@@ -448,15 +449,16 @@ TEST(content__no_room_is_not_any_room)
     CHECK_OK(bg_hasher_init(&hasher, NULL, NULL));
     uint64_t room = bg_filter_size_bytes(filter);
     CHECK_OK(bgi_recipe_make(&p.recipe, &how, &hasher, room, &one, NULL));
-    /* There is one node for the shards, two nodes with one layer each, and the layers. */
+    /* Five nodes store a count of numbers: the whole filter, its two shards, and one layer in each
+     * shard. Each shard also stores one number, for its layer. */
     CHECK_EQ(p.n, 5 + 2);
     uint64_t layer = room / 2, numbers[64] = { 0 }, n = 0;
     numbers[n++] = 0;
-    numbers[n++] = 2; /* the first shard claims layers 1 and 2 */
+    numbers[n++] = 2; /* the first shard claims two layers */
     n += 2;
     numbers[n++] = 0;
     numbers[n++] = 0;
-    numbers[n++] = 40; /* the second */
+    numbers[n++] = 40; /* the second shard claims 40 layers */
     n += 40;
     CHECK_EQ(bgi_content_restore_parts(one, numbers, n, 3 * layer), BG_EFORMAT);
     CHECK(bg_filter_size_bytes(one) <= 4 * layer);
@@ -489,8 +491,8 @@ static void release_some(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Opens a file, allowing one more allocation on each attempt until an attempt succeeds. Returns the
- * number of attempts that failed. */
+/* Decodes a file repeatedly, allowing one more allocation on each attempt, until an attempt
+ * succeeds. Returns the number of attempts that failed. */
 static unsigned open_without(const unsigned char *bytes, size_t n)
 {
     unsigned pieces = 0, failed = 0;
@@ -509,7 +511,7 @@ static unsigned open_without(const unsigned char *bytes, size_t n)
     return failed;
 }
 
-/* A file is not reported as damaged just because there is no memory for its layers. */
+/* A file must not be reported as damaged just because there is too little memory for its layers. */
 TEST(content__files_without_memory_are_not_damaged)
 {
     const uint32_t kinds[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };

@@ -92,7 +92,7 @@ static void strangers_body(const bg_spec *spec)
     CHECK(refused > KEYS * 9 / 10);
     CHECK(bg_filter_equal(filter, before)); /* all or nothing */
     CHECK_OK(bg_filter_remove_u64(filter, 3));
-    /* The key can be removed once, not twice. */
+    /* The key was added once, so it cannot be removed twice. */
     if (!bg_filter_may_contain_u64(filter, 3)) {
         CHECK_EQ(bg_filter_remove_u64(filter, 3), BG_ENOTFOUND);
     }

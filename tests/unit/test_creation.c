@@ -119,7 +119,8 @@ TEST(creation__touches_few_pages)
 
 enum { LIKE_KEYS = 4000 };
 
-/* Creates a filter and adds keys. A scalable filter also has several layers. */
+/* Creates a filter and adds keys. A scalable filter is created for fewer keys, so that it adds
+ * several layers. */
 static bg_filter *like_source(unsigned i, uint32_t flags)
 {
     bg_spec spec = sample_spec(i, LIKE_KEYS, 0.01);
@@ -138,7 +139,7 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     bg_file_info about = { .struct_size = sizeof about };
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    /* A fixed value replaces the current time, which would differ between two filters. */
+    /* Uses a fixed creation time, because the current time would differ between two files. */
     how.created = 1;
     CHECK_OK(bg_encode(filter, &how, NULL, 0, &n, NULL));
     void *bytes = malloc(n);
@@ -148,8 +149,9 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     free(bytes);
 }
 
-/* Compares everything except the files of windows: a window clears its words for the next period in
- * advance, and two equal windows may have cleared different numbers of words. */
+/* Checks that two filters are equal in every respect. Only the files of windows are not compared: a
+ * window clears words for the next period in advance, so two equal windows may have cleared
+ * different numbers of words. */
 static void like_same(unsigned i, const bg_filter *a, const bg_filter *b)
 {
     char digests[2][BG_DIGEST_TEXT_BYTES];

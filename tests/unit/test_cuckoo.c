@@ -133,7 +133,8 @@ TEST(cuckoo__traits_and_description)
     }
 }
 
-/* For any number of buckets, eight copies of a key fill exactly the slots of its two buckets. */
+/* For any number of buckets, copies of a key fill exactly the slots of its two buckets: eight
+ * slots, or four if both buckets are the same. */
 static void check_home(uint32_t k, uint64_t units, uint32_t flags, uint64_t hash)
 {
     bg_filter *filter = cuckoo_of(units, k, flags);
@@ -308,7 +309,8 @@ static double measured_rate(const bg_filter *filter, size_t probes)
     return (double)maybe / (double)asked;
 }
 
-/* With this many expected hits, 5% is 3.5 standard deviations. */
+/* Returns the number of lookups for which 5000 hits are expected. With 5000 hits, a tolerance of 5%
+ * is 3.5 standard deviations. */
 static size_t probes_for(double rate)
 {
     return (size_t)(5000 / rate);
@@ -345,7 +347,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
     }
 }
 
-/* Many tiny filters, in which the two buckets are often the same. */
+/* Tests many tiny filters, in which a key's two buckets are often the same. */
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -450,7 +452,7 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            /* Retrying the add that failed does not help. */
+            /* Retrying the failed add fails again and changes nothing. */
             for (uint64_t i = 0; i < 50; i++) {
                 CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
@@ -547,7 +549,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     uint64_t *words = words_of(filter);
     CHECK_EQ(bg_filter_add_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
-    /* Only successful adds stored a copy, so each of them can be removed. */
+    /* Every successful add stored one copy, and every copy can be removed. */
     for (uint64_t i = most; i > 0; i--) {
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK_OK(bg_filter_remove_hash(filter, hash));
@@ -587,8 +589,9 @@ TEST(cuckoo__copies_of_a_key_are_bounded)
     }
 }
 
-/* Adds a member to a full filter that has no space for another copy. No key is lost, no matter what
- * is removed afterwards, and the filter still rejects most absent keys. */
+/* Fills a filter and then adds one of its keys again until there is no space for another copy.
+ * Afterwards, no key is lost, no matter what is removed, and the filter still rejects most absent
+ * keys. */
 TEST(cuckoo__a_dropped_copy_ends_removes)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -629,8 +632,8 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
 
 /* ---- Floods ----------------------------------------------------------------------- */
 
-/* Many different keys share a small set of buckets. Keys that fit are inserted, the rest are
- * refused without searching the whole table, and nothing else changes. */
+/* Many different keys share a small set of buckets. The keys that fit are inserted. The others are
+ * refused without a search of the whole table, and nothing else changes. */
 static void check_flood(uint32_t k, uint64_t from, uint64_t to, uint64_t room)
 {
     uint64_t units = units_for(4000, k), buckets = buckets_of(units, k), in = 0;
@@ -912,9 +915,9 @@ TEST(cuckoo__without_memory_nothing_stays)
 /* ---- Threads ---------------------------------------------------------------------- */
 
 /*
- * Members stay present throughout the test. Writers cause them to move: they fill the filter with
- * other keys until every insert relocates a fingerprint, remove those keys again, and add and
- * remove copies of members. Readers look up members with every function.
+ * Members stay present throughout the test. Writers cause the fingerprints of members to move: they
+ * fill the filter with other keys until every insert relocates a fingerprint, remove those keys
+ * again, and add and remove copies of members. Readers look up members with every lookup function.
  */
 enum { MEMBERS = 200, STRANGERS = 100, READERS = 2, WRITERS = 2 };
 
@@ -1023,10 +1026,10 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 }
 
 /*
- * One key is always present at least once. A thread adds a copy to one bucket and then removes the
- * copy in the other bucket. This moves the key from bucket to bucket by adds and removals alone. (A
- * removal tries the first bucket of the hash first, and the first bucket of the mirrored hash is
- * the second bucket of the original hash.)
+ * One key is present at least once at all times. A thread repeatedly adds a copy to one of its
+ * buckets and then removes the copy in the other bucket, so that the key moves between its two
+ * buckets without being relocated. (A removal tries the first bucket of the hash first, and the
+ * first bucket of the mirrored hash is the second bucket of the original hash.)
  */
 struct dance {
     bg_filter *filter;

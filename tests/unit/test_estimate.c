@@ -1,11 +1,11 @@
 /*
- * The estimates that a filter reports about itself. The documentation promises that the intervals
- * include the true value 19 times out of 20. The test counts the seeded trials in which the
- * interval includes the true value. The count may fall short of 95% by four standard deviations,
- * plus 1% for model error. To reject intervals that are too wide, the test also compares their
- * width with the observed scatter of the estimates. The tolerance is five standard errors of the
- * scatter, plus 3% for model error. Both tolerances shrink when BG_TEST_SCALE increases the number
- * of trials.
+ * Tests the estimates that a filter reports about itself. The documentation promises that the
+ * intervals include the true value 19 times out of 20. The test counts the seeded trials in which
+ * the interval includes the true value. The count may fall short of 95% of the trials by four
+ * standard deviations, plus 1% for model error. To reject intervals that are too wide, the test
+ * also compares their width with the observed standard deviation of the estimates. The tolerance is
+ * five standard errors of that deviation, plus 3% for model error. Both tolerances shrink when
+ * BG_TEST_SCALE increases the number of trials.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -20,8 +20,8 @@ enum { BYTES = 8192, MOST = 400000, TRIALS = 200 };
 
 static uint64_t hashes[MOST];
 
-/* The number of trials in which the interval included the true value, and the scatter of the
- * estimates. */
+/* The number of trials in which the interval included the true value, and the sums from which the
+ * standard deviation of the estimates is computed. */
 struct tally {
     double trials, inside, sum, squares, widths;
 };
@@ -50,7 +50,8 @@ static void tally_check(const struct tally *t, const char *what, bg_kind kind,
     }
 }
 
-/* Checks that the mean width is that of a 95% interval for the observed scatter. */
+/* Checks that the mean width of the intervals is that of a 95% interval with the observed standard
+ * deviation. */
 static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
 {
     double mean = t->sum / t->trials;
@@ -60,7 +61,7 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
     if (!(fabs(said / deviation - 1) < allowed)) {
         check_fail(
             __FILE__, __LINE__,
-            "%s at fill %g: the estimate claims +- %g, but the observed scatter is %g",
+            "%s at fill %g: the estimate reports +- %g, but the observed standard deviation is %g",
             bg_kind_name(kind), fill, said, deviation);
     }
 }

@@ -25,7 +25,8 @@ static bg_spec spec_of(bg_kind kind)
     return spec;
 }
 
-/* Either the call succeeded and returned a filter, or it returned BG_ENOMEM and no filter. */
+/* Checks that a call either succeeded and returned a filter, or returned BG_ENOMEM and no filter.
+ * Returns whether it succeeded. */
 static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {
     if (err == BG_OK) {
@@ -41,7 +42,7 @@ static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return false;
 }
 
-/* Copies, folds and merges `filter`, and counts the failures. */
+/* Copies, folds and merges `filter`, and returns the number of calls that failed. */
 static unsigned use_filter(bg_filter *filter, const bg_filter *model)
 {
     bg_filter *copy, *folded;
@@ -158,8 +159,8 @@ TEST(fault__fold_fails_halfway)
 
 /* ---- Every kind, with all its operations ------------------------------------------- */
 
-/* Checks that the new filter contains the same keys, or that the call failed because memory ran
- * out. */
+/* Checks that a call either returned a filter that contains all keys, or failed because memory ran
+ * out. Returns the number of failures (0 or 1). */
 static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
 {
     unsigned failed = !check_made(err, made, why);
@@ -170,7 +171,7 @@ static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
     return failed;
 }
 
-/* Builds a static filter, and retries each step that fails. */
+/* Builds a static filter. Steps that fail are retried, except for the creation of the builder. */
 static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
 {
     bg_builder *builder = NULL;
@@ -197,8 +198,8 @@ static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
     return filter;
 }
 
-/* Creates a filter for KEYS keys. If there is no memory for a new layer, the filter still accepts
- * keys, and its statistics report the missing layer. */
+/* Creates a filter and adds KEYS keys. If there is no memory for a new layer, the filter still
+ * accepts keys, and its statistics report the missing layer. */
 static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
 {
     bg_filter *filter = NULL;
@@ -214,7 +215,7 @@ static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *fai
     return filter;
 }
 
-/* Operations that need memory: copies, and operations that derive one filter from another. */
+/* Runs the operations that need memory: copying a filter, and deriving one filter from another. */
 static unsigned every_derive(unsigned sample, const bg_filter *filter)
 {
     bg_filter *made = NULL;
@@ -237,8 +238,8 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge needs memory if it adds layers, or if shards can become full: it is then tried on a copy
- * first. */
+/* A merge needs memory if it adds layers. It also needs memory if shards can become full, because
+ * it is then tried on a copy first. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;
@@ -329,7 +330,8 @@ static bool same_error(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return err == BG_ENOMEM && !filter && why->code == BG_ENOMEM && why->message[0];
 }
 
-/* Runs in a process with a limited address space. Returns 0 if everything is correct. */
+/* Limits the address space of the calling process, and checks how the library behaves when memory
+ * runs out. Returns 0 on success. */
 static int without_memory(void)
 {
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, (200 << 20) / 64, 8, 0);

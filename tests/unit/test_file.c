@@ -1,7 +1,7 @@
 /*
  * Files: every kind is restored from memory, from disk and from a mapping; every flipped
- * bit and every truncation is detected; damaged blocks answer "maybe". Also tests secrets,
- * versions and canaries.
+ * bit and every truncation is detected; lookups in damaged blocks answer "maybe". Also tests
+ * secrets, versions and canaries.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -335,9 +335,9 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
-/* No writer creates a filter with one shard. In this file, the number of shards is the only error:
- * the test also extends the list of numbers by one zero, which is the count of numbers in the
- * shard. */
+/* No writer creates a filter with one shard. In this file, the number of shards is the only error.
+ * For consistency, the test also extends the list of numbers by a zero: the shard has no numbers of
+ * its own. */
 TEST(file__one_shard_is_refused)
 {
     bg_filter *filter = files_make(2, 1), *back = NULL;
@@ -385,8 +385,8 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
-/* Sets each field to each value in a list. Each file must be refused, or its filter must be
- * usable. */
+/* Sets each header field to each of the values in a list. Each file must be refused, or its filter
+ * must be usable. */
 TEST(file__forged_headers_do_no_harm)
 {
     static const uint64_t values[] = { 0,

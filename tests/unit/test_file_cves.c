@@ -88,8 +88,8 @@ TEST(cve_2024_55656__products_that_wrap)
     check_refused(CASE_BLOCKED, AT_SHARDS, 4, UINT32_MAX);
 }
 
-/* "Invalid Bloom filters: arbitrary memory read and write". The number of bits did not match the
- * size of the buffer. */
+/* The defect was described as "Invalid Bloom filters: arbitrary memory read and write". The number
+ * of bits did not match the size of the buffer. */
 TEST(redisbloom_2025_11__geometry_and_words_that_differ)
 {
     for (uint64_t units = 1; units < 12; units++) {

@@ -1,8 +1,8 @@
 /*
  * Files on a failing OS. Every system call and every allocation fails once or permanently. Reads
  * and writes process fewer bytes than requested, and the disk is full. The process is killed before
- * and after every call. Whatever happens, the path holds either the old file or the new one, and it
- * is complete.
+ * and after every call. Whatever happens, the path holds either the old file or the new one, and
+ * that file is complete.
  *
  * The linker's --wrap option redirects the library's calls to the functions below, which count
  * them.
@@ -395,7 +395,8 @@ static void place_reload(uint32_t flags)
     how.flags = flags;
     CHECK_OK(bg_slot_create(NULL, &sealed, &slot, NULL));
     if (bg_slot_reload(slot, files_path("filter"), &how, NULL) == BG_OK) {
-        if (flags & BG_SLOT_MAP) { /* the second reload detects a later write */
+        if (flags & BG_SLOT_MAP) {
+            /* The second reload detects a write that came after the first one. */
             faults.fault = NONE;
             (void)!bg_slot_reload(slot, files_path("filter"), &how, NULL);
         }
@@ -417,8 +418,9 @@ static void place_recover(void)
     }
 }
 
-/* The information reported about a file applies to the filter that was read. Either the file is
- * refused, or the filter is exactly one of the two filters. */
+/* Overwrites a file in place while it is being read. Either the file is refused, or the filter is
+ * exactly one of the two filters. The information reported about the file applies to the filter
+ * that was read. */
 TEST(faults__written_in_place_at_every_call)
 {
     place_prepare();

@@ -101,7 +101,8 @@ TEST(files__merge)
     const char *paths[] = { a, b, c };
     CHECK_OK(bg_file_merge(paths, 3, all, NULL, NULL, NULL));
     check_numbers(all, 0, 3000);
-    /* A mismatch in size, seed, kind or key ID is refused, and the error states the reason. */
+    /* Files whose sizes, seeds, kinds or key IDs differ are refused, and the error states the
+     * reason. */
     bg_errinfo why;
     bg_spec other = spec;
     other.items *= 2;
@@ -203,7 +204,8 @@ TEST(files__join_refuses_two_splits)
         CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
         check_numbers(b, 0, 4000);
     }
-    /* Splitting the same file twice creates the same shards. */
+    /* Shards from two splits of the same file can be joined, but only if both splits wrote the same
+     * metadata. */
     numbers_in_shards(0, 2000, 1, whole, old);
     CHECK_OK(bg_file_split(whole, new, NULL, NULL, NULL));
     move_shard(new, old, 0);
@@ -228,7 +230,7 @@ TEST(files__join_shards_of_0_1)
     forget_split(old);
     CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
     check_numbers(b, 0, 2000);
-    move_shard(new, old, 1); /* mixes shards of both versions */
+    move_shard(new, old, 1); /* mixes version 0.1 shards with newer shards */
     CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     numbers_in_shards(0, 2000, 1, whole, old);
     numbers_in_shards(0, 4000, 2, whole, new);

@@ -256,7 +256,8 @@ TEST(info__is_filled_in_as_far_as_it_reaches)
         info.struct_size = sizes[i];
         CHECK_OK(bg_filter_get_info(filter, &info));
         CHECK_EQ(info.struct_size, sizes[i]);
-        /* There is no padding before `hash`. (The content of padding would be undefined.) */
+        /* The fields before `hash` can be compared as bytes, because there is no padding between
+         * them. (The content of padding would be undefined.) */
         size_t plain = offsetof(bg_filter_info, hash);
         size_t same = sizes[i] < plain ? sizes[i] : plain;
         CHECK(memcmp((char *)&info + 4, (char *)&all + 4, same - 4) == 0);

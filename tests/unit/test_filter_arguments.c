@@ -1,6 +1,7 @@
 /*
- * Invalid arguments: each one is refused with the right error code. The details include the
- * argument, its value and the allowed values. Nothing is allocated, and the handle is NULL.
+ * Invalid arguments: each one is refused with the right error code. The error details include the
+ * argument, its value and the allowed values. Nothing is allocated, and the returned handle is
+ * NULL.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -22,7 +23,8 @@ static bg_spec good_spec(void)
     return spec;
 }
 
-/* The list of allowed values in the error details must include `allowed`. */
+/* Checks that the spec is refused, and that the allowed values in the error details include
+ * `allowed`. */
 static void check_refused(const bg_spec *spec, bg_err code, const char *what,
                           const char *found, const char *allowed)
 {
@@ -103,7 +105,7 @@ TEST(arguments__rate)
     check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 values",
                   "exactly one");
     spec.rate =
-        4.94065645841246544e-324; /* the smallest double; no filter can reach this rate */
+        4.94065645841246544e-324; /* the smallest positive double; no filter can reach this rate */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324 for 1000 items",
@@ -196,7 +198,8 @@ static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err cod
     CHECK(why.message[0] != 0);
     CHECK_EQ(c.calls, 0);
     if (sample_is_static(sample)) {
-        CHECK(err == code || err == BG_ENOTSUP); /* the error refers to the builder */
+        /* BG_ENOTSUP means that the kind needs a builder. */
+        CHECK(err == code || err == BG_ENOTSUP);
         err = bg_builder_create(spec, &builder, &why);
         CHECK(builder == NULL);
         CHECK_EQ(c.calls, 0);
@@ -313,7 +316,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* static filters have fixed keys; see the builder tests */
+            continue; /* static filters accept no adds; see the builder tests */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);
@@ -426,7 +429,7 @@ TEST(arguments__allocator_without_a_function)
     check_refused(&spec, BG_EINVAL, "allocator", "a NULL function", "both functions");
 }
 
-/* Invalid hash settings are refused at creation, before any allocation. */
+/* Checks that invalid hash settings are refused at creation, before any allocation. */
 static void check_hash_refused(const bg_hash_spec *hash)
 {
     bg_spec spec = good_spec();
@@ -472,7 +475,6 @@ TEST(arguments__nothing_at_all)
     CHECK_EQ(c.calls, 0);
 }
 
-/* The details of an earlier failure are cleared. */
 TEST(arguments__success_clears_the_details)
 {
     bg_spec spec = good_spec();

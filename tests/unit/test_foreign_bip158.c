@@ -204,7 +204,7 @@ TEST(bip158__damage)
     bg_foreign_free(f);
 }
 
-/* N is checked against the size of the data before anything else is read. */
+/* N, the number of items, is checked against the size of the data before anything else is read. */
 TEST(bip158__n_beyond_the_bytes)
 {
     unsigned char b[14];
@@ -213,7 +213,7 @@ TEST(bip158__n_beyond_the_bytes)
     memcpy(b, five, sizeof b);
     b[0] = 6;
     refused(b, sizeof b, "N");
-    b[0] = 4; /* only one complete item remains */
+    b[0] = 4; /* one complete item remains after the first four */
     refused(b, sizeof b, "code");
 }
 
@@ -255,7 +255,7 @@ TEST(bip158__quotients_without_end)
     refused(padded, sizeof padded, "code");
 }
 
-/* Differences of 0 are valid, because two items can have the same value. */
+/* Differences of 0 are valid, because two items can have the same hash value. */
 TEST(bip158__equal_values)
 {
     bg_foreign_options how = with_secret();

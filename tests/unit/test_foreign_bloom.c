@@ -97,8 +97,8 @@ static size_t from_hex(unsigned char *to, const char *hex)
     return n;
 }
 
-/* Returns the bytes of a golden file, in memory of exactly their size, so that an overrun is
- * detected. */
+/* Returns the bytes of a golden file, in an allocation of exactly their size, so that a sanitizer
+ * detects overruns. */
 static unsigned char *bytes_of(const struct golden *g, size_t *n)
 {
     unsigned char all[BYTES_MAX];
@@ -124,7 +124,7 @@ static void put_le(unsigned char *to, uint64_t value, size_t bytes)
     }
 }
 
-/* Writes key number i, where 0 <= i < ITEMS, and returns its length. */
+/* Writes key i to `key` and returns its length. Requires i < ITEMS. */
 static size_t key_of(const struct golden *g, size_t i, unsigned char *key)
 {
     if (g->keys == BG_FOREIGN_KEYS_INT64) {
@@ -223,7 +223,6 @@ TEST(foreign_bloom__reads_what_the_software_writes)
     }
 }
 
-/* The false-positive rate is as expected. */
 TEST(foreign_bloom__keeps_its_rate)
 {
     enum { MANY = CHECK_EMULATED ? 1000 : 10000 };
@@ -297,7 +296,7 @@ TEST(foreign_bloom__refuses_what_follows)
     }
 }
 
-/* Changes any byte to any value. The file must be refused, or its filter can be queried, added to
+/* Sets each byte to every value. Either the file is refused, or its filter can be queried, added to
  * and written safely. */
 TEST(foreign_bloom__bears_any_byte)
 {
@@ -333,7 +332,7 @@ TEST(foreign_bloom__bears_any_byte)
 struct lie {
     bg_foreign_format format;
     uint32_t version; /* version of the golden file */
-    uint32_t at;      /* offset, and new bytes in hexadecimal */
+    uint32_t at;      /* offset of the changed bytes; `hex` contains their new values */
     const char *hex;
     bg_err err;
     uint32_t offset;
@@ -568,7 +567,7 @@ TEST(foreign_bloom__hadoop_has_no_empty_key)
     bg_foreign_free(f);
 }
 
-/* Cassandra's table of bits per key and k. */
+/* The bits per key and k must be the same as in Cassandra's table. */
 TEST(foreign_bloom__cassandra_chooses)
 {
     static const struct {
@@ -590,7 +589,7 @@ TEST(foreign_bloom__cassandra_chooses)
     }
 }
 
-/* The method is hashed before the URL. */
+/* Squid hashes the request method before the URL. */
 TEST(foreign_bloom__squid_knows_methods)
 {
     unsigned char bytes[1000];
@@ -609,7 +608,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* The number of adds is limited because it is stored as an int. */
+/* The number of adds is limited, because Squid's format stores it as an int. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;

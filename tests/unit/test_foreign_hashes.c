@@ -194,7 +194,7 @@ TEST(foreign_hashes__blake2b_of_8_bytes)
 
 /* ---- Every length --------------------------------------------------------------------- */
 
-/* Returns key n, which consists of n bytes, half of them above 0x7f. */
+/* Returns key n, which consists of n bytes, about half of them above 0x7f. */
 static const unsigned char *key_of_length(size_t n)
 {
     static unsigned char key[LONG];

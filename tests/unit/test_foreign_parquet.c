@@ -16,7 +16,7 @@ static const unsigned char three[80] = {
     0x40, 0x04, 0x00, 0x00, 0x00, 0x21, 0x04, 0x00, 0x00, 0x40
 };
 
-/* The header bytes of this filter. */
+/* The size of this filter's header, in bytes. */
 enum { HEADER = 16 };
 
 /* ---- A minimal file writer ---------------------------------------------------------- */
@@ -40,7 +40,7 @@ static void put_integer(struct bytes *b, int64_t value)
     put_varint(b, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-/* Fields that a reader has to skip, one of every type. */
+/* Writes fields that a reader has to skip, one of every type. */
 static void put_strange(struct bytes *b)
 {
     put(b, 0x08); /* binary, with field number 20 stored in full, not as a delta */
@@ -69,8 +69,8 @@ static void put_strange(struct bytes *b)
     put_integer(b, -5);
 }
 
-/* A column chunk. A negative offset means that the column has no filter. A length of 0 is not
- * written. */
+/* Writes a column chunk. A negative offset means that the column has no filter. A length of 0 is
+ * not written. */
 static void put_column(struct bytes *b, int64_t offset, int64_t length)
 {
     put(b, 0x26); /* 2: file_offset */
@@ -402,7 +402,7 @@ TEST(parquet__footer_length_beyond_the_file)
     bytes_drop(&file);
 }
 
-/* Structs nested four million levels deep are refused because the stack is limited. */
+/* Structs nested four million levels deep are refused instead of overflowing the stack. */
 TEST(parquet__footer_that_nests_for_ever)
 {
     const size_t deep = 4000000 / (1 + 3 * CHECK_EMULATED);
@@ -443,7 +443,7 @@ TEST(parquet__footer_with_impossible_numbers)
     put(&footer, 0);
     refuse_footer(&footer, "footer"); /* a varint of more than ten bytes */
     footer.n = 0;
-    put(&footer, 0x05); /* a field number that does not fit */
+    put(&footer, 0x05); /* a field number that is out of range */
     put_integer(&footer, INT64_MIN);
     put(&footer, 0);
     put(&footer, 0);

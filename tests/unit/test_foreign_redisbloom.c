@@ -14,7 +14,7 @@
 #include <math.h>
 
 /* The dump after BF.RESERVE with 8 entries and an error rate of 0.01, and after adding "item:0" ..
- * "item:9". It has two links. */
+ * "item:9". The dump has two links (filters in a chain). */
 static const unsigned char small[222] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7e, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,
@@ -72,7 +72,8 @@ static void refused(struct bytes *b, const char *what)
     bytes_drop(b);
 }
 
-/* The golden file with one 8-byte or 4-byte integer, or one double, changed. */
+/* These functions change one 8-byte integer, one 4-byte integer or one double in the golden file
+ * and check that the file is refused. */
 static void refused64(size_t at, uint64_t value, const char *what)
 {
     struct bytes b = small_copy();
@@ -169,7 +170,7 @@ TEST(redisbloom__an_end_mark_is_allowed_once)
     refused(&b, "chunk");
 }
 
-/* A link above 16 MiB has two chunks. */
+/* A link slightly larger than 16 MiB is written in two chunks. */
 TEST(redisbloom__large_links_are_cut)
 {
     bg_foreign *f;
@@ -187,8 +188,8 @@ TEST(redisbloom__large_links_are_cut)
     bytes_drop(&b);
 }
 
-/* The size of an old link is a power of two, and positions are computed modulo 2^n2. The number of
- * bits in such a link is not stored. */
+/* In old dumps, the size of a link is a power of two, and positions are computed modulo 2^n2. The
+ * number of bits in such a link is not stored. */
 TEST(redisbloom__rounded_links)
 {
     struct bytes b = small_copy();
@@ -225,8 +226,8 @@ TEST(redisbloom__one_that_may_not_grow_is_full)
     bytes_drop(&b);
 }
 
-/* Versions up to 2.4 accepted BF.RESERVE with EXPANSION 0, for which the next link would have no
- * capacity. */
+/* RedisBloom versions up to 2.4 accepted BF.RESERVE with EXPANSION 0, for which the next link would
+ * have no capacity. */
 TEST(redisbloom__one_that_grows_by_nothing_is_full)
 {
     bg_foreign *f;
@@ -345,7 +346,8 @@ TEST(redisbloom__damage)
     bytes_drop(&b);
 }
 
-/* A chunk that is too long for its link or for the file, or at the wrong position, is refused. */
+/* A chunk that is too long for its link or for the file, or that is at the wrong position, is
+ * refused. */
 TEST(redisbloom__cve_2024_25115_chunk_length)
 {
     refused64(CHUNK_LENGTH, 17, "chunk");
@@ -422,7 +424,7 @@ TEST(redisbloom__red_184456_n2_above_63)
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
 {
     struct bytes b = small_copy();
-    /* The sizes are wrong, although their total is correct. */
+    /* The sizes of the two links are wrong, although their total is correct. */
     bytes_put64(&b, BYTES, 32);
     bytes_put64(&b, BITS, 256);
     bytes_put64(&b, NEXT_LINK, 16);
@@ -438,7 +440,7 @@ TEST(redisbloom__mod_15943_links_beyond_the_header)
     refused32(LINKS, UINT32_MAX, "layers");
     refused32(LINKS, 3, "layers");
     refused32(LINKS, 1, "layers");
-    /* In 32 bits, 53 times this number wraps to 53 * 2. */
+    /* In 32-bit arithmetic, 53 times this number wraps to 53 * 2. */
     refused32(LINKS, 0x80000002, "layers");
     refused64(LENGTH, 125, "layers");
 }
@@ -503,7 +505,7 @@ TEST(redisbloom__growth_of_nothing)
     refused32(GROWTH, UINT32_MAX, "growth");
 }
 
-/* Options without 64-bit hashes and unknown options are refused. */
+/* Options that lack the flag for 64-bit hashes, or that contain unknown flags, are refused. */
 TEST(redisbloom__options)
 {
     static const uint32_t options[] = { 0, 1, 2, 7, 16 | 5, UINT32_MAX };

@@ -35,7 +35,7 @@ enum {
     CHUNK = 62,
     CHUNK_LENGTH = 70,
     SLOTS = 78,
-    ADDRESS = 8 /* other versions do not have this field in the header */
+    ADDRESS = 8 /* size of a header field that other versions do not have */
 };
 
 static struct bytes example_copy(void)
@@ -43,7 +43,7 @@ static struct bytes example_copy(void)
     return bytes_copy(example, sizeof example);
 }
 
-/* Returns the example in the form that other versions write. */
+/* Returns the example without this field, as other versions write it. */
 static struct bytes example_without_address(void)
 {
     struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
@@ -105,7 +105,7 @@ static bg_foreign_info about_of(const bg_foreign *f)
     return about;
 }
 
-/* Creates a filter with the given expansion, bucket size and keys. */
+/* Creates a filter with the given expansion, bucket size and number of keys. */
 static bg_foreign *made(unsigned expansion, unsigned size, int keys)
 {
     struct bytes b = example_copy();
@@ -154,7 +154,7 @@ TEST(rediscuckoo__the_example_of_the_documentation)
     bg_foreign_free(f);
 }
 
-/* An item added here is stored in the same slot that RedisBloom chose. */
+/* An item added by Bloomgate is stored in the slot that RedisBloom chose. */
 TEST(rediscuckoo__makes_the_example)
 {
     bg_foreign *f;
@@ -343,7 +343,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");
     refused64(LENGTH, 45, "chunk");
-    /* The bytes after the shorter header are not a chunk. */
+    /* If the header is read in its shorter form, the bytes after it are not a chunk. */
     refused64(LENGTH, 38, "chunk");
     refused64(LENGTH, 32, "chunk"); /* of versions before 2.2 */
     refused64(0, 2, "chunk");

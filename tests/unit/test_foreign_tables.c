@@ -18,8 +18,8 @@ static size_t key_of(int i, char *key)
     return (size_t)snprintf(key, 64, "/a/rather/long/common/path/key%09d", i);
 }
 
-/* Checks that the filter finds all even numbers, starting from 0, and answers "maybe" for at most
- * one odd number in ten. */
+/* Checks that the filter finds the first `keys` even numbers, and that it answers "maybe" for less
+ * than a tenth of the odd numbers between them. */
 static void check_keys(const bg_foreign *f, int keys)
 {
     char key[64];
@@ -104,7 +104,7 @@ static void correct(struct file *f, struct table_handle handle)
     memcpy(p + handle.size + 1, &sum, 4);
 }
 
-/* Checks that the file, with valid checksums, is refused. */
+/* Corrects the checksum of the changed block, and checks that the file is still refused. */
 static void refused_file(struct file *f, struct table_handle changed, bg_err err,
                          const char *what)
 {
@@ -120,7 +120,8 @@ TEST(leveldb__reads_its_files)
     check_golden(BG_FOREIGN_LEVELDB, "tables/leveldb_snappy.ldb", 300, 2, 3000);
 }
 
-/* The golden file is useful only if its index is compressed. */
+/* Checks that one golden file has a compressed index and the other does not, so that both cases are
+ * tested. */
 TEST(leveldb__one_index_is_packed)
 {
     struct file f = take_apart("tables/leveldb_snappy.ldb", false);
@@ -152,7 +153,7 @@ TEST(leveldb__every_truncation)
     bytes_drop(&b);
 }
 
-/* Every byte of the relevant blocks is covered by a checksum. */
+/* Checks that every byte of the blocks that Bloomgate reads is covered by a checksum. */
 static void check_covered(const char *name, bool rocks)
 {
     struct file f = take_apart(name, rocks);
@@ -185,8 +186,8 @@ TEST(leveldb__damage)
     bytes_drop(&b);
 }
 
-/* Changes random bytes and corrects the checksum. The input must be refused, or reading it must be
- * harmless. */
+/* Changes random bytes in one block and corrects the block's checksum. The file must be refused, or
+ * reading it must be harmless. */
 static void check_corrected(const char *name, bool rocks, int which)
 {
     struct file f = take_apart(name, rocks);
@@ -347,7 +348,7 @@ TEST(leveldb__other_compression)
     f.b.at[f.index.offset + f.index.size] = 2; /* zstd */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    /* The block is marked as snappy, although it is not compressed. */
+    /* The block is marked as Snappy-compressed, although it is not compressed. */
     f.b.at[f.index.offset + f.index.size] = 1;
     refused_file(&f, f.index, BG_EFORMAT, "index");
 }
@@ -356,7 +357,7 @@ TEST(leveldb__max_bytes)
 {
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     struct bytes b = bytes_golden("tables/leveldb_snappy.ldb");
-    how.max_bytes = 100; /* less than the size of the unpacked index */
+    how.max_bytes = 100; /* less than the size of the decompressed index */
     foreign_refused(BG_FOREIGN_LEVELDB, &b, &how, BG_ENOMEM, "size in bytes");
     bytes_drop(&b);
 }
@@ -549,7 +550,8 @@ TEST(rocksdb__shapes)
     }
 }
 
-/* Changes the size of the filter block in the metaindex. */
+/* Returns a file whose metaindex states a different size for the filter block. The checksums are
+ * correct. */
 static struct file resized(uint64_t size)
 {
     struct file f = take_apart("tables/rocksdb_xxh3.sst", true);
@@ -642,7 +644,7 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    /* This file has no checksums, and its metaindex would be before the start of the file. */
+    /* This file has no checksums, and its metaindex would start before the file does. */
     f.b.at[f.table.end] = 0;
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");

@@ -298,8 +298,8 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     bg_foreign_free(f);
 }
 
-/* valkey-bloom allows expansions up to 2^32 and rates up to 1, so the size of the next filter
- * is limited by the number of bytes in the last one. */
+/* valkey-bloom allows expansions up to 2^32 and rates up to 1, so Bloomgate limits the size of the
+ * next filter based on the number of bytes in the last one. */
 TEST(valkeybloom__growth_is_bounded_by_what_is_there)
 {
     struct bytes large = empty_object(UINT32_MAX, 0.01, 10, 7, 8);

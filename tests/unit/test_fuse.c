@@ -1,6 +1,6 @@
 /*
- * Tests that are specific to fuse filters: the geometry at every size where it changes, the size,
- * and the exact bits.
+ * Tests that are specific to fuse filters: the geometry around every size at which it changes, the
+ * bits per key, and the exact bits.
  */
 #include "support/check.h"
 #include "support/filters.h"

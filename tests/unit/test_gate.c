@@ -1,6 +1,6 @@
 /*
- * Gates: every outcome, a failing backing store, audits, begin and finish, batches, and writes
- * whose keys cannot be added. The multithreaded tests are in conc_gate.c.
+ * Gates: every outcome, a failing backing store, audits, bg_gate_begin and bg_gate_finish, batches,
+ * and writes whose keys cannot be added. The multithreaded tests are in conc_gate.c.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -38,7 +38,7 @@ TEST(gate__answers_by_filter_and_truth)
     CHECK_EQ(w->asks, 2);
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 4), BG_OUTCOME_UNKNOWN);
-    /* This lookup is answered without the store. */
+    /* The filter answers this lookup, so the store is not needed. */
     CHECK_EQ(look(w, lucky), BG_OUTCOME_ABSENT_BY_FILTER);
     w->fails = (bg_store_answer)17; /* an invalid answer counts as an error */
     CHECK_EQ(look(w, 4), BG_OUTCOME_UNKNOWN);

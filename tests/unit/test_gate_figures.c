@@ -7,7 +7,7 @@
 
 /* ---- Statistics -------------------------------------------------------------------- */
 
-/* Returns the true false-positive rate of a filter for all absent keys in the test. */
+/* Returns the filter's true false-positive rate over all absent keys in the test. */
 static double true_rate(const struct world *w)
 {
     uint64_t hits = 0;
@@ -17,7 +17,7 @@ static double true_rate(const struct world *w)
     return (double)hits / (KEYS - PRESENT);
 }
 
-/* All keys are looked up equally often, so the observed rate must equal the true rate. */
+/* Each key is looked up the same number of times, so the observed rate must be the true rate. */
 TEST(gate__observes_the_true_rate_and_avoids_as_planned)
 {
     static const double rates[] = { 0.2, 0.05, 0.01 };
@@ -199,7 +199,7 @@ TEST(gate__reports_are_of_the_present_base)
 
 /* ---- Maintenance -------------------------------------------------------------------- */
 
-/* A source with all keys of the backing store. */
+/* A source that returns all keys in the backing store. */
 struct reader {
     struct world *w;
     uint64_t at;
@@ -422,15 +422,15 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     CHECK_EQ(bg_slot_reload(w->slot, path, &how, NULL), BG_EBUSY);
     CHECK(w->has[key]);
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
-    CHECK_OK(
-        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller abandons the key */
+    /* This caller accepts the loss of the key. */
+    CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
     CHECK(!maybe(w, key));
     world_end(w);
     files_clean();
 }
 
-/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is also saved
- * to `path`. */
+/* Saves a filter to `path`, writes a key that cannot be added, and rebuilds the base, which ends
+ * the doubt about the key. Returns the saved filter, which is older than the base. */
 static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
 {
     const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
@@ -443,8 +443,8 @@ static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
     return older;
 }
 
-/* A key whose add failed is in doubt until a rebuilt base contains it. A file that may be older
- * than the key does not replace such a base, unless the caller abandons the key. */
+/* A key whose add failed is in doubt until a rebuilt base contains it. A file that may predate the
+ * failed add cannot replace such a base, unless the caller accepts the loss of the key. */
 TEST(gate__a_base_that_ended_a_doubt_stays)
 {
     struct world *w = world_make(0.05);
@@ -462,9 +462,9 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     files_clean();
 }
 
-/* A lookup may check for doubtful keys, find none, and query the filter only after an attempt to
- * add another key has failed. So the base must not be replaced by an older one, even while another
- * key is in doubt. */
+/* A lookup can check for doubtful keys, find none, and then query the filter after an attempt to
+ * add another key has failed. Such a lookup trusts the filter, so the base must not be replaced by
+ * an older one, even while another key is in doubt. */
 TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
 {
     struct world *w = world_make(0.05);
@@ -476,7 +476,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
     CHECK(maybe(w, key));
-    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* abandons only the keys in the base */
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* discards only the keys in the base */
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_OK(bg_slot_swap(w->slot, older, 0, 0, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);

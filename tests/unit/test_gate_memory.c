@@ -22,7 +22,8 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->fails = BG_STORE_ABSENT; /* one success resets the count of failures in a row */
+    /* One success resets the count of consecutive failures. */
+    w->fails = BG_STORE_ABSENT;
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     w->fails = BG_STORE_ERROR;
     for (int i = 0; i < 3; i++) {
@@ -34,7 +35,8 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     CHECK_EQ(w->alarms[BG_ALARM_BREAKER_OPEN], 1);
     CHECK_EQ(w->alarm.count, 1);
     CHECK_EQ(w->asks, 6);
-    /* The store is still not queried; the filter's "no" answers are not affected. */
+    /* The breaker still blocks queries to the store, but the filter's "no" answers are not
+     * affected. */
     w->now += 999;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
@@ -357,7 +359,7 @@ TEST(recent__keys_are_compared_in_full)
     CHECK(!bgi_recent_find(r, 7, a, 0, 0, &token));
     bgi_recent_put(r, 7, a, token, 0, 0);
     CHECK(bgi_recent_find(r, 7, a, 0, 0, &token));
-    /* A different key with the same hash. */
+    /* Different keys with the same hash are not found. */
     CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token));
     CHECK(!bgi_recent_find(r, 7, c, 0, 0, &token));
     bgi_recent_put(r, 7, c, token, 0, 0);

@@ -38,8 +38,8 @@ static void check_about(unsigned i, const char *path, bg_file_info *about)
     CHECK(memcmp(about->key_id, saved.key_id, sizeof saved.key_id) == 0);
 }
 
-/* Writes a filter and reports the first byte, starting at `first`, that differs from the
- * original file. */
+/* Encodes a filter and checks that all bytes from offset `first` on are the same as in the original
+ * file. */
 static void check_same_bytes(const bg_filter *filter, unsigned i,
                              const unsigned char *bytes, size_t n, size_t first)
 {

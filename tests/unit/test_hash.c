@@ -67,7 +67,7 @@ static void on_cpu(bg_cpu cpu, int profile, const bg_hasher *scalar, hasher_body
     body(&hasher, scalar);
 }
 
-/* Calls `body` for each profile and each instruction set, with a hasher that uses this instruction
+/* Calls `body` for each profile and each instruction set, with a hasher that uses that instruction
  * set and a scalar hasher for comparison. */
 static void for_each(hasher_body *body)
 {
@@ -94,7 +94,7 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Checks batches of every size, including partial batches, and checks that nothing is written past
+/* Checks batches of many sizes, including partial batches, and checks that nothing is written past
  * the end of `out`. */
 static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
@@ -217,7 +217,7 @@ TEST(hash_many__equals_single_for_mixed_lengths)
     for_each(lengths_body);
 }
 
-/* Tests batches with key lengths for which keyed-int uses different functions. */
+/* Tests batches that mix key lengths for which the keyed-int profile uses different functions. */
 static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     static const size_t choice[] = { 8, 16, 8, 16, 7, 24 };
@@ -309,10 +309,10 @@ TEST(hash_bytes__zeros_at_the_end_count)
 /* ---- Mixing ---- */
 
 /*
- * Each bit of the key changes each bit of the hash for half of the keys. The number of changes
- * among N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about 7 * 10^5
- * counts in all. Each of them exceeds 8 deviations with probability 1.3e-15, so a sound hash fails
- * here once in 10^9 runs.
+ * Flipping any bit of the key must flip each bit of the hash for about half of the keys. The number
+ * of changes among N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about
+ * 700,000 counts in all. Each of them deviates by more than 8 standard deviations with probability
+ * 1.3e-15, so a sound hash fails here once in 10^9 runs.
  */
 static void avalanche(const bg_hasher *hasher, size_t width)
 {
@@ -359,10 +359,10 @@ TEST(hash__avalanche)
 }
 
 /*
- * The hashes of counters are spread evenly over 256 classes, whether the classes are chosen by the
- * highest or by the lowest byte. The sum of squares has a chi-squared distribution with 255 degrees
- * of freedom. Its mean is 255, and it exceeds 445 with probability 1e-12. (If the hash is a
- * permutation, the sum is slightly smaller.)
+ * The hashes of consecutive integers are spread evenly over 256 classes, whether the classes are
+ * chosen by the highest or by the lowest byte. The sum of squares has a chi-squared distribution
+ * with 255 degrees of freedom. Its mean is 255, and it exceeds 445 with probability 1e-12. (If the
+ * hash is a permutation, the sum is slightly smaller.)
  */
 static double chi_squared(const uint64_t *hashes, size_t n, int shift)
 {

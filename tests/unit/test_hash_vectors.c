@@ -3,10 +3,10 @@
  * function on every instruction set that this machine supports.
  *
  * SipHash is tested with the 64 messages 00, 00 01, ... from the reference code and the key 00 ..
- * 0f. The values of SipHash-1-3 were computed by a Python program that agrees with CPython's own
- * hash of bytes (PYTHONHASHSEED=0). AES-128 is tested with the vectors from FIPS-197. The values of
- * keyed-int were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64 are tested with xxHash's
- * own sanity checks.
+ * 0f. The expected SipHash-1-3 values were computed by a Python program whose results match
+ * CPython's own hash of bytes (PYTHONHASHSEED=0). AES-128 is tested with the vectors from FIPS-197.
+ * The expected keyed-int values were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64 are
+ * tested with xxHash's own sanity checks.
  */
 #include "support/check.h"
 
@@ -229,8 +229,8 @@ TEST(aes__fips_197)
     on_every_cpu(aes_body);
 }
 
-/* All 256 inputs of the S-box go through the key schedule; the rest is tested by a chain in
- * which each result is the next key and the next block. */
+/* Runs a chain of encryptions in which each result is both the next key and the next block. The
+ * chain is so long that the key schedule uses all 256 inputs of the S-box. */
 static void aes_chain_body(void)
 {
     const uint32_t features = bgi_features();

@@ -53,7 +53,8 @@ TEST(info_part__tells_of_all)
                        part.fill, all.fill, part.items.value, all.items.value, error,
                        part.rate, all.rate);
         }
-        /* The values are estimated from a sample, so they differ slightly and are less certain. */
+        /* The values are estimated from a sample, so they differ slightly from the exact values,
+         * and their intervals are wider. */
         if (!part_knows(filter)) {
             CHECK(part.items.value < all.items.value
                   || part.items.value > all.items.value);
@@ -65,7 +66,7 @@ TEST(info_part__tells_of_all)
     }
 }
 
-/* The interval must allow for a key whose bits are in no sampled range. */
+/* The interval must allow for keys whose bits are all outside the sampled ranges. */
 TEST(info_part__what_is_rare_may_be_there)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
@@ -92,7 +93,7 @@ TEST(info_part__arguments)
     part.struct_size = 1;
     CHECK_EQ(bg_filter_sample_info(filter, 1, &part), BG_EINVAL);
     part.struct_size = sizeof part;
-    /* A small filter is sampled in the smallest possible parts. */
+    /* If the limit is 1 byte, the sample has the smallest possible size. */
     CHECK_OK(bg_filter_sample_info(filter, 1, &part));
     CHECK(part.fill > 0 && part.fill < 1);
     bg_filter_free(filter);

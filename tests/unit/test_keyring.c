@@ -14,7 +14,7 @@
 
 #include <sys/wait.h>
 
-/* The secret contains letters throughout, so that no number in a message matches a part of it
+/* The secrets contain letters throughout, so that no number in a message matches part of a secret
  * by chance. */
 #define FIRST  "a1bc2def3a4bcd5ef6ab7cd8e9fa0b1c"
 #define SECOND "Fe1DCb2Af3eD4cb5A6fE7dcB8aFeD9Cb"
@@ -219,7 +219,7 @@ TEST(keyring__null_is_refused_or_empty)
 
 /* ---- Invalid text ---------------------------------------------------------------------- */
 
-/* Checks that no string contains four digits of a secret. */
+/* Checks that no string in the error details contains four consecutive digits of a secret. */
 static void check_tells_nothing(const bg_errinfo *why, const char *hex)
 {
     const char *const strings[] = { why->what, why->found, why->expected,
@@ -315,7 +315,7 @@ TEST(keyring__zero_bytes_are_no_end)
     files_clean();
 }
 
-/* Writes n lines, each with a secret followed by `behind`. */
+/* Writes n keyring lines, each with a secret followed by `behind`. Returns their total length. */
 static size_t many_lines(char *text, int n, const char *behind)
 {
     size_t at = 0;
@@ -544,7 +544,8 @@ TEST(keyring__secrets_are_not_repeated)
     files_clean();
 }
 
-/* A caller whose append has succeeded may use the new secret at once. */
+/* A caller may use a new secret as soon as its append has succeeded, so concurrent appends must not
+ * overwrite each other. */
 TEST(keyring__appends_of_several_processes_are_all_there)
 {
     enum { PROCESSES = 4, EACH = 8 };
@@ -753,7 +754,7 @@ static void save_with_current(const char *ring_path, const char *path, uint64_t 
     bg_filter_free(filter);
 }
 
-/* Opens a file with the secret for its key ID. */
+/* Finds the secret for a file's key ID in the keyring, and opens the file with it. */
 static bg_err open_by_id(const char *ring_path, const char *path, bg_filter **filter)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -777,8 +778,8 @@ static void check_knows(const char *ring_path, const char *path, uint64_t key)
     bg_filter_free(filter);
 }
 
-/* Appends `to` to the first line after the heading of the keyring. If `to` is empty, deletes the
- * heading and this line instead. */
+/* Appends `to` to the first line after the keyring's heading. If `to` is empty, deletes the heading
+ * and that line instead. */
 static void change_first_line(const char *path, const char *to)
 {
     char text[512], changed[600];

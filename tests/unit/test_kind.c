@@ -1,7 +1,7 @@
 /*
  * Every kind with every k, in both modes, on every instruction set that this machine supports.
- * The same hashes produce the same words, the same answers and the same "new" results, one by
- * one and in batches, with and without prefetching.
+ * The same hashes produce the same words, the same answers and the same "new" results, whether they
+ * are processed one by one or in batches, with or without prefetching.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -19,13 +19,14 @@ enum {
 
 static const size_t lengths[] = { 0, 1, 63, 64, 65, 1000 };
 
-/* The results of the scalar code in exclusive mode, one hash at a time. */
+/* The hashes, and the expected results: those of the scalar code in exclusive mode, one hash at a
+ * time. */
 static uint64_t hashes[HASHES + STRANGERS];
 static bool expect_new[HASHES], expect_maybe[HASHES + STRANGERS];
 static uint64_t expect_words[WORDS_MAX];
 static size_t words;
 
-/* A filter in the caller's memory, so that its bits are visible. */
+/* A filter in the caller's memory, so that the test can read its bits. */
 struct seen {
     uint64_t *memory;
     bg_filter *filter;
@@ -57,7 +58,7 @@ static uint64_t units_of(bg_kind kind, uint32_t k)
     return 1 + ABOUT_BYTES / kind_unit_bytes(kind, k);
 }
 
-/* Prepares random hashes, some of which are repeated after a short or a long distance. */
+/* Prepares random hashes, some of which repeat the previous hash or a random earlier one. */
 static void prepare_hashes(void)
 {
     random_hashes(hashes, HASHES + STRANGERS);
@@ -91,7 +92,7 @@ static void prepare_expected(bg_kind kind, uint32_t k)
     seen_free(s);
 }
 
-/* Checks that the bitmap contains the n expected answers, and nothing beyond them. */
+/* Checks that the bitmap contains the n expected answers, and that all bits after them are 0. */
 static void check_bitmap(const uint64_t *bitmap, const bool *expected, size_t n,
                          size_t count)
 {

@@ -43,7 +43,8 @@ static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
 }
 
 /* Returns the byte offset of the unit that must contain the first bit of a hash. The hash, as a
- * fraction of 2^64, selects a unit of the whole filter or of the first slice. */
+ * fraction of 2^64, selects a unit of the whole filter or, in a partitioned filter, of the first
+ * slice. */
 static uint64_t place_of(const bg_filter *filter, uint64_t hash)
 {
     uint64_t units = filter->core.units;
@@ -58,8 +59,8 @@ static size_t place_bytes(const bg_filter *filter)
     return sliced ? 8 : filter->kind->unit_bytes(filter->core.k);
 }
 
-/* Tests hashes for the start, the end and the middle of the filter. Each hash sets bits where it
- * must, and nowhere else. */
+/* Tests hashes that map to the start, the end and the middle of the filter. Each hash sets bits
+ * where it must, and nowhere else. */
 static void check_corners(bg_filter *filter)
 {
     static const uint64_t corner[] = { 0, UINT64_MAX, UINT64_C(1) << 63,
@@ -120,7 +121,8 @@ static void check_members(bg_filter *filter)
              100);
 }
 
-/* Tests a filter of 2^log2_bytes bytes, and one that is slightly larger and not a power of two. */
+/* Tests a filter of 2^log2_bytes bytes, and one whose size is slightly larger and not a power of
+ * two. */
 static void check_size(bg_kind kind, unsigned log2_bytes)
 {
     uint32_t unit = kind_unit_bytes(kind, kind_k_usual(kind));
@@ -141,7 +143,7 @@ TEST(large__beyond_2_to_the_32_bits)
     for (int i = 0; i < KIND_COUNT; i++) {
         check_size(
             kind_at(i),
-            30); /* with 2^33 bits, the halves would alias in 32-bit arithmetic */
+            30); /* with 2^33 bits, 32-bit positions would make the two halves alias */
     }
 }
 

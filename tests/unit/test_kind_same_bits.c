@@ -1,8 +1,8 @@
 /*
  * The bits for a hash are the same on every machine and in every version, so a filter written
  * on one machine gives the same answers on every other machine. The digests below were computed
- * on x86-64; words are read as numbers, so the byte order does not matter. If one of them
- * changes, existing files can no longer be read.
+ * on x86-64; words are read as numbers, so the byte order does not matter. If a digest changes,
+ * existing files can no longer be read.
  */
 #include "support/adds.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /*
- * The kind `split` sets exactly the same bits as Parquet's filters. The tests compare them with the
- * formula in the Parquet specification, which is reimplemented here, and with filters that DuckDB
- * wrote (golden/parquet).
+ * For the same hashes, filters of the kind `split` have exactly the same bits as Parquet's filters.
+ * The tests compare the bits with the formula in the Parquet specification, which is reimplemented
+ * here, and with filters that DuckDB wrote (golden/parquet).
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -98,8 +98,8 @@ static size_t read_bitset(const char *name, uint8_t *bitset, size_t most)
     return bytes;
 }
 
-/* Converts a line from a list of keys to the bytes that Parquet hashes, and returns their number.
- * Integers become `width` little-endian bytes; strings (width 0) are unchanged. */
+/* Converts a line from a list of keys to the bytes that Parquet hashes, and returns the number of
+ * bytes. Integers become `width` little-endian bytes; strings (width 0) are unchanged. */
 static size_t key_bytes(char *line, size_t width, uint8_t *key)
 {
     size_t len = strcspn(line, "\n");

@@ -1,8 +1,7 @@
 /*
  * Groups of hashes are looked up in several filters at a time. The answers are the same as
- * those from querying the filters one by one, hash by hash, for every number of filters up to
- * ten, every kind of lookup, and full and partial groups, on every instruction set that this
- * machine supports.
+ * those from querying the filters one by one, hash by hash, for one to ten filters of several
+ * kinds, and for full and partial groups, on every instruction set that this machine supports.
  */
 #include "filter/handle.h"
 #include "live/layers.h"
@@ -30,7 +29,7 @@ struct stack {
 enum mix {
     MIX_STRANGERS,
     MIX_FIRST,     /* all hashes are in the first filter */
-    MIX_FIRST_MAX, /* all hashes except the last ones are in the first filter */
+    MIX_FIRST_MAX, /* the first 21 hashes, and some others, are in the first filter */
     MIX_LAST,
     MIX_ANY,
     MIXES

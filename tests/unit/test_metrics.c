@@ -1,7 +1,7 @@
 /*
  * Metrics of real slots and gates, read with the public functions. In all three formats, the values
  * match those of the objects themselves, and unknown values are omitted. The text format is tested
- * in test_metrics_document.c, registries in test_metrics_registry.c.
+ * in test_metrics_document.c, and registries are tested in test_metrics_registry.c.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"
@@ -304,7 +304,7 @@ TEST(file__damaged_is_told_even_cheaply)
     const char *path = files_path("users.bg");
     bg_open_options anyway = BG_OPEN_OPTIONS_INIT;
     bg_spec spec = BG_SPEC_INIT;
-    /* Large enough that the middle of the file contains filter data. */
+    /* The filter is so large that the middle of the file contains filter data. */
     spec.items = 50000;
     spec.rate = 0.01;
     bg_filter *filter = must_create(&spec);
@@ -388,7 +388,7 @@ static void make_gated(struct gated *gated)
     options.negative_ttl = UINT64_C(3600000000000);
     CHECK_OK(bg_gate_create(gated->slot, &options, &gated->gate, NULL));
     look_up(gated, 0, KEYS + ABSENT);
-    look_up(gated, KEYS, KEYS + ABSENT); /* false positives are now in the cache */
+    look_up(gated, KEYS, KEYS + ABSENT); /* the cache answers for false positives */
     bg_gate_report(gated->gate, true);
     gated->down = true;
     look_up(gated, 0, 10);
@@ -463,7 +463,7 @@ TEST(gate__false_negatives_are_told)
     struct gated gated;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_metrics_item item;
-    /* No lookup results have been reported to the slot. */
+    /* The filter is empty, although the store contains keys. */
     gated.slot = make_slot(empty_filter(), NULL);
     gated.down = false;
     options.query = ask;
@@ -504,7 +504,7 @@ TEST(document__of_several_items_in_three_formats)
     bg_slot_free(other);
 }
 
-/* Tests the example in the header. */
+/* Tests the example in metrics.h. */
 TEST(document__reads_as_promised)
 {
     bg_slot *slot = make_slot(empty_filter(), NULL);

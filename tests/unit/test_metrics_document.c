@@ -45,7 +45,7 @@ double __wrap_strtod(const char *text, char **end)
     if (n >= sizeof part) {
         return (double)NAN;
     }
-    /* In a locale with a decimal comma, strtod stops at the point. */
+    /* In a locale with a decimal comma, strtod stops at the decimal point. */
     memcpy(part, text, n);
     part[n] = 0;
     return comma ? __real_strtod(part, end) : __real_strtod(text, end);
@@ -298,7 +298,8 @@ TEST(table__help_is_a_sentence)
         const char *help = families[i].help;
         CHECK(strlen(help) > 10 && strlen(help) < sizeof reader.families[0].help);
         CHECK(reader_ends_with(help, "."));
-        /* Help texts are written without escaping in all formats. */
+        /* All formats write help texts without escaping, so help texts must not contain these
+         * characters. */
         CHECK(!strpbrk(help, "\\\"\n|"));
     }
 }
@@ -347,7 +348,8 @@ static void make_value(struct metrics_facts *facts, const struct metrics_value *
     }
 }
 
-/* Creates facts with random values, and marks a different subset of them as known each time. */
+/* Creates several struct metrics_facts with random values. In the first, all values are known; in
+ * the others, a random subset is known. */
 static struct metrics_facts *make_facts(void)
 {
     static struct metrics_facts facts[MADE];
@@ -428,7 +430,8 @@ static size_t expect_labels(const struct metrics_facts *facts,
     return n;
 }
 
-/* Compares the next samples in a document with those of one family and one fact. */
+/* Compares the samples in a document, starting at index `at`, with those expected for one family
+ * and one struct metrics_facts. Returns the index after the last of these samples. */
 static size_t expect_samples(const struct reader *from, size_t at,
                              const struct metrics_facts *facts,
                              const struct metrics_family *family, bool json)

@@ -1,7 +1,7 @@
 /*
- * Compares the rate model with sums that are computed in a different, slow way: over the
- * number of keys in a unit, and over the number of set bits. (The tests in tests/prop compare the
- * model with measured rates.)
+ * Checks the rate model against sums that are computed directly, and more slowly: one over the
+ * number of keys per unit, and one over the number of set bits. (The tests in tests/prop compare
+ * the model with measured rates.)
  */
 #define _POSIX_C_SOURCE 200809L /* fork, alarm */
 
@@ -21,7 +21,8 @@ static struct bgi_model model_of(bg_kind kind, uint64_t units, uint32_t k)
     return bgi_kind_of(kind)->model(units, k);
 }
 
-/* Returns the probability that j of n keys fall into a unit. */
+/* Returns the probability that j of n keys fall into a unit, if each key does so with probability
+ * p. */
 static double binomial(double n, double j, double p)
 {
     return exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(p)
@@ -43,7 +44,7 @@ static void occupancy(unsigned bits, unsigned balls, double *after)
     }
 }
 
-/* Returns the probability that k throws all hit set bits, after `balls` throws have set some
+/* Returns the probability that all of k throws hit set bits, after `balls` throws have set some
  * bits. */
 static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
 {
@@ -56,8 +57,8 @@ static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
     return rate;
 }
 
-/* Returns the rate for units with `lanes` lanes, all of which a key uses. For a given number of
- * keys in the unit, the lanes are independent. */
+/* Returns the false-positive rate for units with `lanes` lanes, if every key sets a bit in every
+ * lane. For a given number of keys in the unit, the lanes are independent. */
 static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, unsigned n)
 {
     double rate = 0;
@@ -67,8 +68,8 @@ static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, uns
     return rate;
 }
 
-/* The model is exact down to 1e-10. For lower rates, it treats lanes as independent and loads
- * as Poisson-distributed, which overestimates the rate by a small factor and never
+/* The model is exact down to 1e-10. For lower rates, it treats lanes as independent and the number
+ * of keys per unit as Poisson-distributed, which overestimates the rate by a small factor and never
  * underestimates it. */
 static void check_rate(const struct bgi_model *model, double n, double exact)
 {
@@ -119,8 +120,8 @@ static double choose(unsigned n, unsigned k)
     return c;
 }
 
-/* Returns the probability that k different bits of a word are set, after j keys have set k bits
- * each. */
+/* Returns the probability that k distinct random bits of a word are set, after j keys have set k
+ * bits each. */
 static double slow_rate_word(unsigned j, unsigned k)
 {
     double after[65] = { 1 }, rate = 0;
@@ -182,7 +183,7 @@ TEST(model__partitioned_is_the_product_over_slices)
 }
 
 /* A key uses only some of the lanes. With one line and one key, a false positive must use the same
- * k of 8 lanes and the same bit in each of them. */
+ * k of 8 lanes as the key, and the same bit in each of them. */
 TEST(model__masked_lines_with_one_key)
 {
     for (uint32_t k = 3; k < 8; k++) {
@@ -250,7 +251,7 @@ TEST(model__items_is_the_inverse_of_fill)
     }
 }
 
-/* One key sets k bits. In a classic filter, these bits hardly ever coincide. */
+/* In a classic filter, two of the bits that a key sets can coincide, but this is rare. */
 TEST(model__one_key_sets_k_bits)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -282,9 +283,10 @@ TEST(model__a_single_smallest_unit)
 
 /*
  * With few keys in many bits, keys rarely share a bit, and the error of the estimate derived
- * from the set bits falls with the square root of the size. A filter of sixteen times the size
- * has a quarter of the error. The remaining error is the difference between two much larger terms,
- * so it must not be computed by subtracting them.
+ * from the set bits decreases with the square root of the filter's size. A filter of sixteen times
+ * the size has a quarter of the error. The remaining error is the difference between two much
+ * larger terms. It must not be computed by subtracting them, because the result would be
+ * inaccurate.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {
@@ -321,8 +323,9 @@ TEST(model__rates_are_never_negative)
     }
 }
 
-/* The summation over loads ends even if the terms are negligible compared with the first one. The
- * test runs in a child process, so that an endless summation fails only this test. */
+/* The summation over the number of keys per unit ends even if the later terms are negligible
+ * compared with the first one. The test runs in a child process, so that an endless summation fails
+ * only this test. */
 TEST(model__sums_over_tiny_loads_end)
 {
     pid_t child = fork();

@@ -1,6 +1,6 @@
 /*
- * The distribution of set bits in a filter. The words of all its parts are divided into cells of
- * equal size.
+ * Tests how the distribution of set bits in a filter is reported. The words of all parts of the
+ * filter are divided into cells of equal size.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -47,7 +47,8 @@ TEST(occupancy__of_an_empty_filter_is_nothing)
     bg_filter_free(filter);
 }
 
-/* The high bits of a hash choose the position, so these hashes fill the first quarter. */
+/* The high bits of a hash select the position. The two highest bits of these hashes are 0, so the
+ * hashes fill the first quarter of the filter. */
 TEST(occupancy__shows_where_the_bits_are)
 {
     double shares[8];
@@ -57,7 +58,8 @@ TEST(occupancy__shows_where_the_bits_are)
     }
     CHECK(bg_filter_occupancy(filter, shares, 8) == BG_OK);
     CHECK(shares[0] > 0.1 && shares[1] > 0.1);
-    for (int i = 3; i < 8; i++) { /* a cell boundary may be within a line */
+    /* Cell 2 is not checked, because a cell boundary may lie within a line. */
+    for (int i = 3; i < 8; i++) {
         CHECK(shares[i] == 0);
     }
     bg_filter_free(filter);
@@ -107,7 +109,7 @@ TEST(occupancy__of_more_cells_than_words_repeats_them)
     bg_filter_free(filter);
 }
 
-/* Layers, generations and slots all contain words. */
+/* Kinds that consist of counters, slots, layers or generations also report an occupancy. */
 TEST(occupancy__is_told_by_every_kind)
 {
     static const bg_kind kinds[] = { BG_KIND_COUNTING, BG_KIND_CUCKOO, BG_KIND_QUOTIENT,
