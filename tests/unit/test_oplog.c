@@ -1,8 +1,8 @@
 /*
- * The operation log. Only records that were appended are read back, no matter which bytes are
- * truncated or flipped. Syncs follow the policy and are shared by threads. No record is replayed
- * twice after a snapshot. In some tests, the process dies, the disk fails or the power is lost at
- * every single system call.
+ * The operation log. A replay returns only records that were appended, even if the log has been
+ * truncated or bits in it have been flipped. The log is synced as its sync policy requires, and one
+ * sync can serve several threads. No record is replayed twice after a snapshot. Some tests kill the
+ * process, make the disk fail or cut the power at each system call in turn.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -185,7 +185,7 @@ TEST(oplog__the_largest_frames_and_no_larger_ones)
     files_clean();
 }
 
-/* The byte format of docs/oplog.md, which must never change. */
+/* Checks the byte format in docs/oplog.md, which must never change. */
 TEST(oplog__the_bytes_of_a_frame)
 {
     static const unsigned char promised[] = {
@@ -363,11 +363,13 @@ TEST(oplog__holes_and_frames_out_of_order_are_not_replayed)
     bg_oplog_report report;
     make_small(&small);
     size_t second = small.ends[1], third = small.ends[2];
-    memset(small.bytes + second, 0, third - second); /* a page that was not written */
+    /* Simulates a page that was never written. */
+    memset(small.bytes + second, 0, third - second);
     CHECK_OK(walk(small.bytes, small.n, &heard, &report));
     CHECK_EQ(heard.n, 1);
     CHECK_STR(report.what, "frame magic");
-    make_small(&small); /* the same frames, but without the hole */
+    make_small(&small);
+    /* Removes the second frame without leaving a hole. */
     memmove(small.bytes + second, small.bytes + third, small.n - third);
     CHECK_OK(walk(small.bytes, small.n - (third - second), &heard, &report));
     CHECK_EQ(heard.n, 1);
@@ -386,7 +388,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     size_t n = small.n + oplog_write_frame(small.bytes + small.n, 47, &op, &hash, 1);
     CHECK_EQ(walk(small.bytes, n, &heard, &report), BG_EVERSION);
     CHECK_EQ(heard.n, 7);
-    /* Opening a log with an unknown operation does not truncate the log, either. */
+    /* Opening a log that contains an unknown operation fails and does not truncate the log. */
     bg_filter *filter = make(BG_KIND_BLOCKED);
     struct oplog_header header = oplog_header_of(filter);
     oplog_write_header(&header, small.bytes);
@@ -402,7 +404,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     files_clean();
 }
 
-/* Writes a header, with its checksum, to a file. */
+/* Sets the checksum of a header, and writes the header to a file. */
 static void put_header(const char *path, unsigned char bytes[OPLOG_HEADER])
 {
     uint32_t crc = bgi_le32(bgi_crc32c(0, bytes, OPLOG_CRC_AT));
@@ -477,7 +479,7 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         how.position = 2;
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
-        /* Opening the log syncs the records that were found. */
+        /* Opening the log syncs the existing records. */
         CHECK_EQ(disk.data_syncs, syncs + 1);
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
@@ -502,7 +504,7 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
-    /* The second round runs after the snapshot has replaced the file. */
+    /* The second iteration runs after the snapshot has replaced the log file. */
     for (int turn = 0; turn < 2; turn++) {
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
@@ -569,7 +571,7 @@ TEST(oplog__each_policy_syncs_when_it_says)
     files_clean();
 }
 
-/* Threads that append to the same log. */
+/* The number of threads that append to the same log. */
 enum { THREADS = 4 };
 
 struct worker {
@@ -654,7 +656,7 @@ TEST(oplog__threads_append_whole_frames_in_their_order)
     files_clean();
 }
 
-/* The first sync lasts until all threads have written. */
+/* The log whose first sync is delayed until all threads have appended their records. */
 static bg_oplog *slow_log;
 
 static void slow_first_sync(void)
@@ -725,7 +727,8 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     files_clean();
 }
 
-/* A window that is recovered after every rotation is in the same period as the window in memory. */
+/* After every rotation, a window recovered from the log must be in the same period as the window in
+ * memory. */
 TEST(oplog__a_recovered_window_is_in_the_same_period)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -761,7 +764,7 @@ static uint64_t window_clock(void *context)
     return *(const uint64_t *)context;
 }
 
-/* The clock of a process that recovers a window may be behind the times in the log, for example
+/* When a window is recovered, the clock may be behind the times recorded in the log, for example
  * after a reboot. */
 TEST(oplog__a_clock_that_starts_again_forgets_nothing)
 {
@@ -858,7 +861,7 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
 }
 
 /* After a crash between saving the snapshot and replacing the log, the snapshot is new, but the log
- * still contains records that the snapshot includes. */
+ * still contains records that the snapshot already includes. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -910,8 +913,8 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* The log file is deleted and created again. New records must not reuse the record numbers that
-     * the snapshot includes. */
+    /* The log file is deleted and created again. New records must not reuse the numbers of records
+     * that the snapshot includes. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -1041,7 +1044,7 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
     }
 }
 
-/* Changes the log while a filter is being saved. The progress callback calls this function. */
+/* State of the progress callback add_during, which changes the log during a snapshot. */
 struct during {
     bg_oplog *log;
     bg_filter *filter;
@@ -1063,7 +1066,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
 {
     struct during *during = context;
     (void)done, (void)all;
-    if (during->added == 0) { /* the log was synced first, regardless of the policy */
+    if (during->added == 0) { /* saving syncs the log first, regardless of the policy */
         CHECK_EQ(state_of(during->log).synced, state_of(during->log).next);
     }
     uint64_t hash = hash_of(1000 + during->added++), next;
@@ -1072,7 +1075,8 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
         during->cleared = true;
         next = state_of(during->log).next;
         CHECK(pthread_create(&during->clearing, NULL, clear_it, during) == 0);
-        /* The thread would have enough time to clear the filter, but it must wait. */
+        /* This pause is long enough to clear the filter, but the thread must wait until the filter
+         * has been saved. */
         (void)usleep(20000);
         CHECK_EQ(state_of(during->log).next, next);
         CHECK(bg_filter_may_contain_hash(during->filter, hash));
@@ -1136,7 +1140,7 @@ static struct record life_record(uint64_t i)
                       : (struct record){ BG_OPLOG_ADD, hash_of(i % 20) };
 }
 
-/* Appends a frame of 1 to 3 records whose first record has number i, and applies the frame. */
+/* Appends a frame of 1 to 3 records, starting with record i, and applies them to the filter. */
 static bg_err life_step(bg_oplog *log, bg_filter *filter, uint64_t i, uint64_t *next)
 {
     uint8_t ops[3];
@@ -1169,7 +1173,8 @@ static bool there_is(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* Returns the filter in a directory, and the record number up to which it is complete. */
+/* Recovers the filter in a directory. Sets *next to the number of the first record that the filter
+ * does not include. */
 static bg_filter *life_recover(const char *folder, uint64_t *next)
 {
     char path[600], snapshot[600];
@@ -1194,8 +1199,8 @@ static bg_filter *life_recover(const char *folder, uint64_t *next)
     return filter;
 }
 
-/* Checks that no acknowledged record is missing, that the content is correct, and that more records
- * can be appended to the log. */
+/* Checks that no acknowledged record is missing, that the filter's content is correct, and that
+ * more records can be appended to the log. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
     char path[600];
@@ -1214,8 +1219,8 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     bg_filter_free(filter);
 }
 
-/* Runs the whole sequence, including snapshots; closes and reopens the log once. Writes every
- * acknowledged record number to `acknowledged`. */
+/* Runs the whole sequence, takes snapshots, and closes and reopens the log once. After each step,
+ * writes the number of acknowledged records to the file descriptor `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
     char path[600], snapshot[600];
@@ -1275,8 +1280,8 @@ TEST(oplog__death_at_any_moment)
 
 /* ---- A disk that fails ------------------------------------------------------------- */
 
-/* Runs the sequence on a disk that fails once. The failed operation is retried. If the log has
- * failed, it is recovered, and the sequence continues. Returns whether the fault occurred. */
+/* Runs the sequence on a disk that fails once. Retries the failed operation. If the failure has
+ * made the log unusable, recovers the filter first. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     char path[600], snapshot[600];
@@ -1335,7 +1340,7 @@ TEST(oplog__a_failing_call_costs_nothing_that_was_acknowledged)
     CHECK(faults * step > 300);
 }
 
-/* Lets `after` calls succeed, and makes the next one fail. */
+/* Makes a disk call fail after `after` successful disk calls. */
 static void fail_next(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -1378,7 +1383,8 @@ TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    /* The directory is opened and synced for the snapshot, then for the log. */
+    /* Taking a snapshot makes four directory calls: it opens and syncs the directory for the
+     * snapshot file, and again for the log. */
     int folders = 0;
     for (unsigned long at = 0; folders < 4; at++) {
         bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
@@ -1424,7 +1430,7 @@ TEST(oplog__a_failed_sync_is_never_tried_again)
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(replay(path, &heard).next, 2); /* it was acknowledged */
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2);
-    fail_next(DISK_EIO, 1); /* the write succeeds, and the sync fails */
+    fail_next(DISK_EIO, 1); /* the write succeeds, but the sync fails */
     CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fdatasync");
@@ -1474,8 +1480,8 @@ static void count_written(int file, off_t at, size_t n)
     written_again += n;
 }
 
-/* Opens a log whose creator died before the file name was on disk, or could not sync its
- * records. */
+/* Opens a log whose creator did not sync it, so that neither the file name nor the content is known
+ * to be on disk. Opening the log must sync both. */
 TEST(oplog__opening_makes_file_and_name_safe)
 {
     const char *folder = lives_folder("live"), *platter = lives_folder("platter");

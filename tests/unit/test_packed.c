@@ -1,7 +1,7 @@
 /*
  * Packed filters give the same answers as the original filters, at any address that is a multiple
- * of 8 and with every instruction set. Invalid bytes are refused, and every accepted filter can be
- * queried.
+ * of 8 and with every instruction set. Damaged bytes are refused, or can at least be queried
+ * safely.
  */
 #include "support/adds.h"
 #include "support/samples.h"
@@ -81,7 +81,7 @@ TEST(packed__answers_as_the_filter_does_at_any_address)
         }
         bg_filter_free(filter);
     }
-    CHECK_EQ(tried, KIND_COUNT + 3); /* the 3 are fuse (k = 3, k = 4) and ribbon */
+    CHECK_EQ(tried, KIND_COUNT + 3); /* Bloom kinds, two fuse samples, and ribbon */
 }
 
 TEST(packed__refuses_kinds_that_change)
@@ -101,8 +101,8 @@ TEST(packed__refuses_kinds_that_change)
     }
 }
 
-/* Returns a packed sample in memory of exactly its size, so that sanitizers detect reads beyond
- * its ends. */
+/* Returns a packed sample in a buffer of exactly its size, so that sanitizers detect out-of-bounds
+ * reads. */
 static unsigned char *packed_sample(bg_kind kind, size_t *n)
 {
     bg_filter *filter = sample_filled(sample_of(kind));
@@ -209,7 +209,7 @@ TEST(packed__empty_set_says_no)
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(!bg_packed_may_contain_hash(packed, 1));
     bg_packed_free(packed);
-    /* Adding to a static filter makes it invalid, so it answers "maybe" from now on. */
+    /* Adding a key to a static filter invalidates it, so it answers "maybe" for every key. */
     (void)added_hash(filter, 1);
     CHECK_OK(bg_packed_encode(filter, block, sizeof block, &n, NULL));
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));

@@ -1,4 +1,4 @@
-/* Plans: values derived from a geometry, costs and objectives, and invalid requests. */
+/* Tests plans: values derived from a geometry, costs, latency objectives, and invalid requests. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -111,7 +111,7 @@ TEST(plan__calls_avoided_and_wasted)
 {
     bg_plan_request ask = request_of(100000, 0.01);
     ask.queries_per_second = 5000;
-    /* If the share of absent keys is unknown, all keys are assumed to be absent. */
+    /* If absent_share is not set, all keys are assumed to be absent. */
     bg_plan p = plan_of(&ask);
     CHECK_NEAR(p.calls_wasted, 5000 * p.rate, 1e-12);
     CHECK_NEAR(p.calls_avoided + p.calls_wasted, 5000, 1e-12);
@@ -190,7 +190,7 @@ static double cost_at(bg_plan_request ask, double rate)
     return plan_of(&ask).cost;
 }
 
-/* Checks that no neighboring rate costs less, apart from the effect of rounding to whole units. */
+/* Checks that no higher or lower rate costs less, apart from rounding to whole units. */
 static void check_cheapest(const bg_plan_request *ask)
 {
     bg_plan p = plan_of(ask);
@@ -220,7 +220,8 @@ TEST(plan__cheapest_is_a_minimum)
     }
 }
 
-/* More expensive calls lower the chosen rate; more expensive memory raises it. */
+/* More expensive backing-store calls lower the chosen false-positive rate; more expensive memory
+ * raises it. */
 TEST(plan__cheapest_follows_the_prices)
 {
     bg_plan_request ask = request_of(1000000, 0);
@@ -254,7 +255,7 @@ TEST(plan__latency_objective_bounds_the_rate)
     ask.latency_objective = 0.0001;
     bg_plan p = plan_of(&ask);
     CHECK(p.rate <= 0.01 && p.rate > 0.009);
-    ask.spec.rate = 0.2; /* this rate is too high for the objective */
+    ask.spec.rate = 0.2; /* too high for the latency objective */
     p = plan_of(&ask);
     CHECK(p.rate <= 0.01 && p.rate > 0.009);
     ask.spec.rate = 0.001; /* low enough */
@@ -317,8 +318,8 @@ TEST(predict__rounds_bytes_down_to_units)
 
 /* ---- Invalid requests ------------------------------------------------------------ */
 
-/* Checks that the request is refused, that the plan is unchanged, and that the details name the
- * argument and its value. */
+/* Checks that the request is refused, that the plan is unchanged, and that the error details name
+ * the argument and its value. */
 static void check_refused(const bg_plan_request *ask, const char *what,
                           const char *found)
 {
@@ -382,7 +383,7 @@ TEST(plan__refuses_what_is_out_of_range)
     ask = request_of(1000, 0.01);
     ask.latency_objective = 0.1;
     check_refused(&ask, "call_seconds", "0");
-    ask.call_seconds = 0.1; /* every call meets the objective, so no filter is needed */
+    ask.call_seconds = 0.1; /* calls already meet the objective without a filter */
     check_refused(&ask, "latency_objective", "0.1");
     ask = request_of(1000, 0.01);
     ask.reserved = 1;
@@ -392,7 +393,7 @@ TEST(plan__refuses_what_is_out_of_range)
     char text[20];
     (void)snprintf(text, sizeof text, "%u", ask.struct_size);
     check_refused(&ask, "struct_size", text);
-    /* The request contains neither a rate nor a size, and no costs to derive them from. */
+    /* The request contains neither a rate nor a size, and not all values needed to derive them. */
     ask = request_of(1000, 0);
     check_refused(&ask, "rate, bits_per_key, bytes", "0 values");
     ask.call_cost = ask.memory_cost = 1;

@@ -1,7 +1,7 @@
 /*
- * Quotient filters: comparison with an exact multiset for every width, mode and instruction set,
- * with uniform and clustered hashes; full filters and floods of keys; rates, sizes and estimates;
- * listing, merging and resizing; and threads.
+ * Tests quotient filters: comparison with an exact multiset for every width, mode and instruction
+ * set, with uniform and clustered hashes; full filters, and many adds of the same key; rates, sizes
+ * and estimates; listing, merging and resizing; and threads.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -15,7 +15,7 @@
 enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
 /* Returns the number of slots in a block for remainders of k bits. A block has 512 bits, of which 8
- * are the offset, and each slot needs two bits in addition to the remainder. */
+ * hold the offset. Each slot needs two bits in addition to the remainder. */
 static uint64_t slots_of_a_block(uint32_t k)
 {
     return k < 6 ? 63 : 504 / (k + 2);
@@ -58,8 +58,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* `pool` contains hashes in ascending order, all of which differ in the bits that the filter keeps.
- * `counts` contains the number of times that each hash is in the filter. */
+/* `pool` contains hashes in ascending order. No two of them have the same bits in the part that the
+ * filter stores. `counts` contains the number of times that each hash is in the filter. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -120,8 +120,8 @@ static bool check_next(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Checks the answers, the counts and the listing, and checks that the words equal those of a filter
- * to which the same keys were added in a different order. */
+/* Checks the answers, the counts and the listing of a filter. Also checks that its words equal
+ * those of a filter to which the same keys were added in a different order. */
 static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
@@ -210,8 +210,9 @@ TEST(quotient__agrees_with_a_multiset)
 
 /* ---- Known words ------------------------------------------------------------------ */
 
-/* Two blocks of 50 slots with 8 bits each: the offset is in bits 0 .. 7, the occupied bits start at
- * bit 8, the run-end bits at bit 58 and the slots at bit 108. */
+/* Checks the words of the first two blocks. Each block has 50 slots of 8 bits: the offset is in
+ * bits 0 .. 7, the occupied bits start at bit 8, the run-end bits at bit 58 and the slots at bit
+ * 108. */
 TEST(quotient__known_words)
 {
     bg_filter *filter = quotient_filter(8, 8, 0);
@@ -227,7 +228,7 @@ TEST(quotient__known_words)
     CHECK_EQ(first[1], 0);
     CHECK_EQ(first[7], 0x2211ull << 44);
     CHECK_EQ(second[0], 3 | one << 58 | one << 60); /* runs end in slots 50 and 52 */
-    /* The rest of the block is in the next word. */
+    /* Slots 50 .. 52 start in this word and end in the next one. */
     CHECK_EQ(second[1], 0x55533ull << 44);
     CHECK_EQ(second[2], 0x5);
     /* The third add of the same hash uses a third slot; the fourth adds a counter digit. */
@@ -351,7 +352,6 @@ TEST(quotient__flood_of_one_key)
     }
 }
 
-/* Counts do not overflow; instead, they stay at the maximum. */
 TEST(quotient__counts_saturate)
 {
     bg_filter *a = quotient_filter(8, 2, 0), *b = quotient_filter(8, 2, 0);
@@ -375,7 +375,7 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        /* Too slow under emulators and sanitizers; the arithmetic is the same on every machine. */
+        /* This test is too slow under emulators and sanitizers. */
         return;
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
@@ -560,7 +560,7 @@ TEST(quotient__resize_refused)
     bg_filter_free(filter);
 }
 
-/* Grows from the smallest size to 200,000 keys without losing a key. */
+/* Checks that no key is lost while a filter grows from the smallest size to 200,000 keys. */
 TEST(quotient__grows)
 {
     bg_filter *filter = quotient_filter(8, 20, BG_SPEC_EXCLUSIVE);
@@ -746,7 +746,7 @@ static bg_filter *shared;
 static uint64_t steady[STEADY], churn[WRITERS][CHURN];
 static bool stop_reading;
 
-/* Adds and removes the thread's own keys repeatedly. All of them are present at the end. */
+/* Adds and removes the thread's own keys repeatedly. All of these keys are present at the end. */
 static void *write_keys(void *context)
 {
     const uint64_t *keys = context;
@@ -787,7 +787,8 @@ static void *read_keys(void *context)
             STEADY);
         uint64_t told[2] = { 0, 0 };
         CHECK_OK(bg_filter_for_each(shared, count_told, told));
-        /* During the listing, an entry may move from one chunk to another and be missed. */
+        /* During the listing, other threads can move an entry from one chunk to another, so that
+         * the listing misses it. */
         CHECK(told[1] >= STEADY - 10);
         bg_filter *copy = NULL;
         CHECK_OK(bg_filter_copy(shared, &copy, NULL));
@@ -842,7 +843,8 @@ TEST(quotient__threads)
     run_threads(12, 14, true);
 }
 
-/* Uses a small table in which nearly every change moves keys that are being looked up. */
+/* Numbers of keys for a small table in which nearly every change moves keys that are being looked
+ * up. */
 enum { HAMMER_STEADY = 130, HAMMER_CHURN = 90 };
 
 static void *hammer_keys(void *context)
@@ -868,7 +870,7 @@ static void run_hammer(bool crowded)
     random_hashes(steady, HAMMER_STEADY);
     random_hashes(churn[0], HAMMER_CHURN);
     for (size_t i = 0; i < HAMMER_STEADY; i++) {
-        steady[i] >>= crowded ? 2 : 0; /* more keys than quotients */
+        steady[i] >>= crowded ? 2 : 0; /* if crowded, 130 keys share 64 quotients */
         CHECK_OK(bg_filter_add_hash(shared, steady[i], NULL));
     }
     for (size_t i = 0; crowded && i < HAMMER_CHURN; i++) {

@@ -1,7 +1,7 @@
 /*
- * Backing-store answers that have become invalid. The tests run finds, puts, forgets and an event
- * that ends the era (recent.c) in every order, for the negative cache, for shared queries and for
- * tickets.
+ * Checks that backing-store answers are not used once they have become invalid. The tests run the
+ * cache operations find, put and forget, and an event that ends an era (see recent.c), in every
+ * order. They cover the negative cache, shared queries and tickets.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -39,7 +39,7 @@ TEST(recent__a_later_era_finds_nothing_of_before)
     CHECK_EQ(bgi_recent_count(r, 1, 0), 1);
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
     CHECK(!find(r, apple, 2, &token));
-    /* A lookup that started earlier does not find the key either. */
+    /* A lookup that started in the earlier era does not find the key, either. */
     CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(bgi_recent_count(r, 1, 0), 0);
     bgi_recent_free(r);
@@ -50,7 +50,7 @@ TEST(recent__an_answer_that_an_event_overtook_is_not_found)
     struct bgi_recent *r = one_set();
     uint64_t token, later;
     CHECK(!find(r, apple, 1, &token));
-    remember(r, apple, token); /* the event occurred between find and put */
+    remember(r, apple, token); /* an event ended era 1 between find and put */
     CHECK(!find(r, apple, 2, &later));
     bgi_recent_free(r);
 }
@@ -79,7 +79,7 @@ TEST(recent__a_lookup_of_an_earlier_era_gets_no_token)
     CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(token, 0);
     remember(r, apple, token);
-    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* the put removes nothing */
+    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* the put has no effect */
     CHECK(find(r, pear, 2, &later));
     bgi_recent_free(r);
 }
@@ -106,9 +106,9 @@ TEST(recent__a_write_and_an_event_in_any_order_leave_nothing)
 }
 
 /*
- * Each of two lookups starts (reads the era), finds and puts. In addition, the key is written, and
- * an event occurs. A third lookup may start at any point. It may find an answer only if neither the
- * write nor the event occurred after the query that returned this answer.
+ * Each of two lookups has three steps: start (read the era), find and put. In addition, the key is
+ * written once and an event occurs once. A third lookup starts after any of these steps. It must
+ * not find an answer if the write or the event occurred after the query that returned this answer.
  */
 enum step {
     BEGIN,
@@ -122,7 +122,7 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    /* The number of writes and events so far, and before each query. */
+    /* The number of writes and events so far, and their number before each lookup's query. */
     unsigned happened, asked[2];
     bool told[2];
 };
@@ -167,7 +167,7 @@ static bool story_ends(const unsigned order[STEPS], unsigned n)
     return finds;
 }
 
-/* Runs all orders that start with these n steps, and returns the number of orders. */
+/* Runs all orders that start with the first n steps of `order`, and returns their number. */
 static unsigned story_run(unsigned order[STEPS], unsigned n, unsigned used,
                           unsigned *found)
 {
@@ -206,7 +206,7 @@ TEST(flight__a_lookup_of_a_later_era_does_not_join)
 
 /* ---- Events that end an era ------------------------------------------------------ */
 
-/* A source with all keys of the backing store. */
+/* A source that returns all keys in the backing store. */
 struct reader {
     struct world *w;
     uint64_t at, key;
@@ -303,7 +303,7 @@ static void begin_migration(struct world *w, uint64_t key)
     CHECK_OK(bg_slot_begin_migration(w->slot, filter_with(key), NULL));
 }
 
-/* Events that invalidate earlier answers, each with the steps that must precede it. */
+/* Events that invalidate earlier answers, each with the step, if any, that must precede it. */
 static const struct event {
     void (*happens)(struct world *w, uint64_t key);
     void (*before)(struct world *w, uint64_t key);
@@ -354,7 +354,8 @@ TEST(gate__an_event_makes_the_remembered_void)
     }
 }
 
-/* The backing store has answered "absent", but the lookup has not received the answer yet. */
+/* Called after the backing store has answered "absent" and before the lookup receives the answer.
+ * Writes the key, and triggers the event. */
 static void event_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
@@ -379,7 +380,8 @@ TEST(gate__an_answer_that_an_event_overtook_is_not_remembered)
 static void event_and_look_inside(struct world *w, uint64_t key)
 {
     event_inside(w, key);
-    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT); /* does not get the answer in flight */
+    /* This lookup must not share the answer to the outer lookup. */
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
 }
 
 TEST(gate__a_lookup_inside_of_an_overtaken_one_asks)
@@ -432,7 +434,7 @@ TEST(gate__a_batch_uses_nothing_that_is_void)
     }
 }
 
-/* The base's filters stay, so the cached answers stay valid as well. */
+/* Neither adding a delta nor a failed rebuild changes the base, so cached answers stay valid. */
 TEST(gate__a_delta_and_a_failed_rebuild_keep_the_cache)
 {
     struct world *w = world_make(0.05);
@@ -578,8 +580,8 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
     return bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT);
 }
 
-/* A key is cached as absent, the filter loses it, and it is written without using the gate. Once an
- * audit has found the key and it is in the filter again, the key is no longer cached as
+/* A key is cached as absent. It is then removed from the filter, and written to the backing store
+ * without using the gate. Once an audit has found the key, the key must no longer be cached as
  * absent. */
 TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
 {
@@ -637,7 +639,8 @@ static void deleted_inside(struct world *w, uint64_t key)
     CHECK(!maybe(w, key));
 }
 
-/* If the backing store's answer is older than the base, it does not apply to the base. */
+/* An answer that the backing store gave before the base was created does not apply to the base, so
+ * it must not raise an alarm. */
 TEST(gate__an_audit_from_before_the_base_is_no_alarm)
 {
     struct world *w = world_of_audits();

@@ -1,4 +1,4 @@
-/* Registries: names and their files, listing tenants, tenants' gates, and failed allocations. */
+/* Tests registries: tenant names and file names, listing, gates, and failed allocations. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -50,7 +50,7 @@ TEST(names__longest)
         name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
-    /* Tests random names of all lengths, which are encoded in both forms. */
+    /* Tests random names of all lengths. Their file names use both encodings. */
     for (int i = 0; i < 2000; i++) {
         size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);
@@ -90,7 +90,7 @@ TEST(names__one_form_each)
     form[0] = '+';
     form[sizeof form - 1] = 0;
     CHECK(!decodes(form));
-    /* Decoding a valid form and encoding the name again produces the same form. */
+    /* Decoding a valid file name and encoding the result again must produce the same file name. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_TENANT_NAME_MAX + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);
@@ -119,7 +119,7 @@ TEST(table__all_in_one_place)
 {
     struct thing things[3] = { { "a" }, { "b" }, { "c" } };
     struct name_table *table = name_table_make(3, NULL);
-    /* All three names have the same hash, which selects the end of the table. */
+    /* All three names have the same hash, which selects the last position in the table. */
     for (int i = 0; i < 3; i++) {
         name_table_put(table, UINT64_MAX, &things[i]);
     }
@@ -127,7 +127,7 @@ TEST(table__all_in_one_place)
     CHECK(name_table_find(table, UINT64_MAX, is_named, "d") == NULL);
     CHECK(name_table_find(table, UINT64_MAX - 1, is_named, "a") == NULL);
     name_table_take(table, UINT64_MAX, &things[1]);
-    /* The name is no longer present, so this has no effect. */
+    /* The name is no longer present, so removing it again has no effect. */
     name_table_take(table, UINT64_MAX, &things[1]);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "b") == NULL);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
@@ -289,7 +289,8 @@ TEST(registry__bad_options)
     CHECK_EQ(bg_registry_create(&options, NULL, &why), BG_EINVAL);
 }
 
-/* Counts tenants, and modifies the registry in the middle of the listing. */
+/* State of count_tenant, which counts the listed tenants and modifies the registry in the middle of
+ * the listing. */
 struct counted {
     bg_registry *registry;
     unsigned n, stop_at, remove_at;
@@ -331,7 +332,8 @@ TEST(registry__each)
     struct counted some = { .registry = registry, .stop_at = 100 };
     bg_registry_for_each(registry, count_tenant, &some);
     CHECK_EQ(some.n, 100);
-    /* Removed tenants may still be listed, and new tenants are listed after them. */
+    /* Tenants that are removed during the listing may still be listed. New tenants are listed after
+     * them. */
     struct counted less = { .registry = registry, .remove_at = 70 };
     bg_registry_for_each(registry, count_tenant, &less);
     CHECK(less.n >= 70 + 10 && less.n <= 128 + 10);
@@ -399,8 +401,8 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
-/* A lookup has found a tenant but has not been counted as one of the tenant's users yet. No matter
- * what happens in the meantime, the tenant is not freed before the lookup ends. */
+/* A lookup has found a tenant but has not yet been counted as one of the tenant's users. Whatever
+ * happens in the meantime, the tenant must not be freed before the lookup ends. */
 TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
@@ -492,7 +494,7 @@ TEST(gates__one_per_tenant)
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
-        /* Evicts the tenants, which get a new gate when they are reloaded. */
+        /* Evicts both tenants. Each gets a new gate when it is reloaded. */
         CHECK_EQ(pass(registry, IDLE), 2);
         acme = get_tenant(registry, "acme");
         other = get_tenant(registry, "other");
@@ -512,7 +514,8 @@ static bg_store_answer ask_flag(void *context, const void *key, size_t len,
     return *(const bool *)context ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
-/* A key that was cached as absent is added without using the gate. */
+/* A key that a tenant's gate has cached as absent is added through the tenant, without using the
+ * gate. The gate must then find the key. */
 TEST(gates__learn_of_what_tenants_add)
 {
     bool written = false;
@@ -585,8 +588,8 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
-/* Runs the same test with a gate that the caller creates and then frees before releasing the
- * tenant. */
+/* Like gates__doubtful_ones_stay, but with a gate that the caller creates, and frees before it
+ * releases the tenant. */
 TEST(gates__doubts_of_own_gates_stay)
 {
     bg_errinfo why;
@@ -617,8 +620,8 @@ TEST(gates__doubts_of_own_gates_stay)
     files_clean();
 }
 
-/* A base that has ended a doubt is not replaced by an older file, even after the base has been
- * evicted twice. */
+/* A base that has ended a gate's doubt must not be replaced by an older file, even after the tenant
+ * has been evicted twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
     const uint64_t key = 100;
@@ -669,7 +672,7 @@ TEST(memory__any_allocation_fails)
             add_all(tenant, 0, 100);
             CHECK_EQ(pass(registry, IDLE), 1);
             CHECK_EQ(count_found(tenant, 0, 100),
-                     100); /* "maybe" for every key if the file could not be read */
+                     100); /* if the file cannot be read, every answer is "maybe" */
             err = add(tenant, 1);
             the_time += SECOND;
             check_keys(tenant, 0, 100);

@@ -104,7 +104,6 @@ TEST(evict__secrets)
     files_clean();
 }
 
-/* A tenant that was only read is not written again. */
 TEST(evict__unchanged_ones_are_not_written)
 {
     bg_registry_options options = on_disk();
@@ -120,7 +119,7 @@ TEST(evict__unchanged_ones_are_not_written)
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(file_number("acme.bg") != number);
     check_keys(acme, 0, 101);
-    /* The tenant is written if its file is missing or was replaced. */
+    /* An unchanged tenant is still written if its file is missing. */
     CHECK(unlink(files_path("acme.bg")) == 0);
     CHECK_EQ(pass(registry, IDLE), 1);
     check_keys(acme, 0, 101);
@@ -225,7 +224,7 @@ TEST(evict__clock_jumps)
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     the_time -= 900 * SECOND;
-    CHECK_EQ(pass(registry, 0), 0); /* idle time now starts at the new, earlier time */
+    CHECK_EQ(pass(registry, 0), 0); /* idle time now counts from the earlier time */
     CHECK_EQ(pass(registry, IDLE - 1), 0);
     CHECK_EQ(pass(registry, 1), 1);
     check_keys(acme, 0, 100);
@@ -266,8 +265,8 @@ TEST(evict__many)
     files_clean();
 }
 
-/* If there is not enough memory to reload a tenant, it answers "maybe" and refuses adds until
- * memory is available. */
+/* If max_total_bytes leaves no space to reload a tenant, the tenant answers "maybe" and refuses
+ * adds until enough memory has been freed. */
 TEST(evict__no_room_to_come_back)
 {
     bg_errinfo why;
@@ -296,7 +295,8 @@ TEST(evict__no_room_to_come_back)
 /* ---- Files that have changed ------------------------------------------------------------- */
 
 /* Checks that a tenant whose file is invalid answers "maybe", refuses adds, and doubles its retry
- * delay after each failed attempt. The tenant recovers when the file is valid again. */
+ * delay after each failed attempt. Finally, moves the clock forward, so that the next call tries to
+ * load the file again. */
 static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
 {
     bg_errinfo why;
@@ -407,7 +407,7 @@ TEST(away__files_of_others)
     files_clean();
 }
 
-/* Tests an older file of the same tenant that does not contain recently added keys. */
+/* An older file of the same tenant, which is missing recently added keys, must not be loaded. */
 TEST(away__older_file)
 {
     bg_registry_options options = on_disk();
@@ -469,7 +469,7 @@ TEST(folder__any_name_and_back)
     }
     bg_tenant_release(get_tenant(registry, longest));
     CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
-    /* All files are in the directory itself. */
+    /* No name creates a subdirectory: all files are in the registry's directory. */
     CHECK_EQ(count_files(), ODD_NAMES + 1);
     bg_registry_free(registry);
     registry = open_registry(&options);
@@ -520,7 +520,7 @@ TEST(folder__what_else_is_there)
         __real_open(files_path("gone.bg.tmp.12.00ab"), O_CREAT | O_WRONLY, 0600));
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    /* The registry deleted this file, which an unfinished save had left. */
+    /* The registry deleted this file, which an unfinished save had left behind. */
     CHECK(!file_exists("gone.bg.tmp.12.00ab"));
     /* The remaining files include .bg, which is not counted as a tenant. */
     CHECK_EQ(count_files(), 4);
@@ -541,8 +541,8 @@ TEST(folder__a_file_by_hand)
     bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
-    /* When a tenant is created, a file that has appeared in the meantime is loaded instead of
-     * creating an empty filter. */
+    /* If a tenant's file has appeared since the registry was opened, creating the tenant loads this
+     * file instead of an empty filter. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
     bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
@@ -639,8 +639,8 @@ static void fault_at(unsigned long at, enum disk_fault fault)
     disk.fault = fault;
 }
 
-/* Makes each disk call fail in turn. The tenant either stays in memory with all its keys, or is
- * evicted and can be reloaded with all of them. The next tick works normally. */
+/* Makes each disk call fail in turn. Each tenant either stays in memory with all its keys, or is
+ * evicted and can be reloaded with all of them. The next tick must succeed. */
 static void fail_everywhere(enum disk_fault fault, bool saving)
 {
     bool failed = true;
@@ -664,7 +664,7 @@ static void fail_everywhere(enum disk_fault fault, bool saving)
         CHECK_EQ(why.code, err);
         CHECK(!failed || err == BG_OK || err == BG_EIO);
         CHECK(saving || err || evicted == 2);
-        /* If one eviction fails, the other one still succeeds. */
+        /* If one tenant cannot be evicted, the other tenant is still evicted. */
         CHECK(saving || evicted >= 1);
         CHECK_EQ(registry_stats(registry).in_memory, 2 - evicted);
         CHECK_EQ(count_files(), 2 - (!file_exists("other.bg")));
@@ -693,8 +693,8 @@ TEST(disk__full_at_any_call)
     fail_everywhere(DISK_ENOSPC, true);
 }
 
-/* No matter at which call the process dies, the next process finds every tenant in its old or its
- * new state. */
+/* No matter at which disk call the process dies, the next process finds the tenant in either its
+ * old or its new state. */
 TEST(disk__process_dies_at_any_call)
 {
     bool died = !CHECK_EMULATED;
@@ -750,7 +750,7 @@ TEST(disk__file_that_cannot_be_removed)
     files_clean();
 }
 
-/* ---- Files that are replaced at the same time ------------------------------------ */
+/* ---- Files that are replaced during eviction or reloading ------------------------------------ */
 
 static unsigned opens_left;
 
@@ -777,8 +777,8 @@ static void put_older_after_rename(const char *to)
 }
 
 /* Before a tenant's file is loaded, its digest is compared with the last known digest. The file
- * that is compared must be the file that is read. So an older file is never used, whether it
- * appears before one of the open calls or right after the newer file was written. */
+ * that is compared must also be the file that is loaded, so that an older file is never used,
+ * whether it appears before one of the open calls or right after the newer file was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {
@@ -804,7 +804,7 @@ TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
     }
 }
 
-/* The generation of a file that was loaded into a tenant's slot stays with the tenant. */
+/* A tenant keeps the generation of the file loaded into its slot, even after an eviction. */
 TEST(evict__keeps_the_generation)
 {
     bg_registry_options options = on_disk();
@@ -833,8 +833,8 @@ TEST(evict__keeps_the_generation)
 }
 
 /* The completeness number does not cover a key whose add was not followed by an advance, even after
- * the tenant was evicted and reloaded. So no file can prove that it includes the key, and no file
- * may replace the base. */
+ * the tenant was evicted and reloaded. Therefore, no file can prove that it includes the key, and
+ * the base must not be replaced by a file. */
 TEST(evict__keeps_adds_without_a_number)
 {
     for (int numbered = 0; numbered < 2; numbered++) {

@@ -1,4 +1,5 @@
-/* Tenants' quotas for items, bytes and rates. One tenant cannot use up another tenant's quota. */
+/* Tests tenants' quotas for items, bytes and insert rates. One tenant cannot use up another
+ * tenant's quota. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -48,7 +49,7 @@ TEST(quotas__items_of_a_batch)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     for (size_t i = 0; i < N; i++) {
-        numbers[i] = i % 2 ? 0 : i; /* every second key already exists */
+        numbers[i] = i % 2 ? 0 : i; /* every second key is a duplicate */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
@@ -138,7 +139,8 @@ TEST(quotas__total_bytes)
     bg_registry_free(registry);
 }
 
-/* Checks that the total limit (max_total_bytes) refused only `hog`, and frees everything. */
+/* Checks that the total limit (max_total_bytes) rejected keys only for `hog`, then frees
+ * everything. */
 static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
                                       bg_tenant *small, const bg_errinfo *why)
 {
@@ -150,8 +152,8 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* When the total limit is reached, a tenant that has to grow is refused, but a tenant that stays
- * small still accepts keys. */
+/* When the total limit is reached, a tenant that would have to grow refuses keys, but a tenant that
+ * stays small still accepts them. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };

@@ -1,5 +1,5 @@
-/* Filters, foreign filters and slots whose memory is moved between any two operations. No key is
- * lost, and the old memory is never read and contains no secrets. */
+/* Moves the memory of filters, foreign filters and slots between operations. Checks that no key is
+ * lost, and that the old memory is never read and contains no secrets. */
 #include "support/adds.h"
 #include "support/mover.h"
 #include "support/samples.h"
@@ -28,7 +28,7 @@ static void check_keys(const bg_filter *filter, uint64_t n)
     }
 }
 
-/* Moves the filter and compares it with a copy that was made earlier and is not moved. */
+/* Moves the filter and compares it with a copy that was made before the move. */
 static void move_and_compare(bg_filter **filter, struct movable *m)
 {
     bg_filter *copy = NULL;
@@ -75,7 +75,7 @@ static void fill_moving(unsigned sample, const bg_spec *spec, struct movable *m)
     bg_filter_free(filter);
 }
 
-/* Scalable filters start small, so that they grow far beyond the layers in their handle. */
+/* Scalable filters start small, so that they grow to far more layers than fit in their handle. */
 TEST(relocate__every_kind_keeps_its_keys)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {
@@ -169,7 +169,7 @@ static void foreign_story(bg_foreign_format format)
     CHECK_OK(bg_foreign_create(format, format == BG_FOREIGN_BIP158 ? 1000 : 100, 0.02,
                                &how, &foreign, NULL));
     CHECK(bg_foreign_allocator(foreign)->context == &m);
-    for (uint64_t i = 0; i < 1000; i++) { /* enough keys to make a chain grow */
+    for (uint64_t i = 0; i < 1000; i++) { /* enough keys to grow a filter chain */
         const bg_bytes key = key_of(i, text);
         CHECK_OK(bg_foreign_add(foreign, key.data, key.len, NULL));
         if (i % 100 == 0) {

@@ -25,8 +25,8 @@ TEST(ribbon__shapes_are_sound)
             CHECK(s.pieces >= 1 && s.pieces * s.units <= units);
             CHECK(s.limits <= s.units && s.second <= s.limits * RIBBON_BLOCK);
             CHECK_EQ(s.second % RIBBON_BLOCK, 0);
-            /* (I4) of ribbon.c: there is one more block after the last block in which a key can
-             * start. */
+            /* Invariant (I4) of ribbon.c: there is one more block after the last block in which a
+             * key can start. */
             CHECK(s.starts[0] == 0 || s.starts[0] + RIBBON_BLOCK == s.second);
             CHECK(s.starts[1] == 0
                   || s.second + s.starts[1] + RIBBON_BLOCK == s.limits * RIBBON_BLOCK);
@@ -69,7 +69,7 @@ TEST(ribbon__every_width)
     }
 }
 
-/* The size is within 3% of k bits per key. */
+/* The filter needs at most 3% more than k bits per key. */
 TEST(ribbon__size_is_as_documented)
 {
     const uint64_t n = CHECK_EMULATED || CHECK_SANITIZED ? 100000 : 3000000;

@@ -1,6 +1,6 @@
 /*
- * Scalable filters: the sizes of layers, growth, merging, compacting, planning, a model, threads,
- * and failed allocations.
+ * Tests scalable filters: layer sizes, growth, merging, compaction, planning, comparison with exact
+ * sets, threads, and failed allocations.
  */
 #include "filter/handle.h"
 #include "live/ladder.h"
@@ -255,8 +255,8 @@ static void model_check(const bg_filter *filter, const unsigned char *in)
     CHECK((double)wrong <= 10 + 1.3 * expected);
 }
 
-/* Adds to, copies, clears and merges two filters, singly and in batches, and compares them with
- * exact sets. */
+/* Adds keys to two filters, singly and in batches. Also copies, clears and merges the filters, and
+ * compares them with exact sets. */
 static void model_run(uint32_t width, uint32_t flags)
 {
     static unsigned char in[2][MODEL_KEYS];
@@ -502,7 +502,7 @@ TEST(scalable__smallest_and_largest_first_capacity)
 
 static struct counting c;
 
-/* Grows, copies, merges and compacts filters without losing any added key. */
+/* Grows, copies, merges and compacts filters, and checks that no added key is lost. */
 static unsigned fault_scenario(void)
 {
     bg_spec spec = scalable_spec(300, 0.01);
@@ -602,7 +602,7 @@ static void *conc_add(void *context)
     return NULL;
 }
 
-/* Keys reported as added must be found. */
+/* Checks that keys reported as added are found. */
 static void *conc_ask(void *context)
 {
     struct conc *all = context;
@@ -645,8 +645,8 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */
-    /* Each time the filter grew, exactly one layer was created, so there are as many layers as one
-     * thread would have created. */
+    /* Each time the filter grew, only one thread created a layer, so the filter is about as large
+     * as if a single thread had added all keys. */
     bg_plan plan = plan_of(&spec, (double)added / 100);
     CHECK(info.bytes <= plan.bytes * 2 + 64 && info.bytes * 2 >= plan.bytes);
     bg_filter_free(filter);

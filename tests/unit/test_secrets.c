@@ -1,6 +1,5 @@
 /*
- * Core dumps must not contain the secrets of keyed filters, and freed memory must not contain them,
- * either.
+ * The secrets of keyed filters must not appear in core dumps or in freed memory.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -16,7 +15,7 @@ static const bg_hash_profile profiles[] = { BG_HASH_KEYED, BG_HASH_KEYED24,
 
 enum { PROFILES = sizeof profiles / sizeof *profiles };
 
-/* Returns a secret that occurs nowhere else. */
+/* Returns a new random secret, which occurs nowhere else in memory. */
 static uint8_t *new_secret(struct bgi_memory *memory)
 {
     CHECK(bgi_secret_take(memory, BG_SECRET_BYTES));
@@ -35,8 +34,8 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* Creates an empty object and looks for the secret at once, before later calls can overwrite traces
- * that the creation left in memory. */
+/* Creates an empty filter or builder, and immediately searches memory for the secret, before later
+ * calls can overwrite traces of it. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;

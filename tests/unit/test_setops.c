@@ -40,7 +40,7 @@ static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
         CHECK_EQ(bg_filter_size_bytes(folded), bg_filter_size_bytes(large) >> times);
         CHECK_EQ(info_of(folded).flags, flags);
         check_members(folded, 0, KEYS);
-        /* The folded filter is fully functional, so it accepts more keys. */
+        /* The folded filter still accepts keys. */
         add_keys(folded, KEYS, KEYS + 10);
         add_keys(small, KEYS, KEYS + 10);
         CHECK(bg_filter_equal(folded, small));
@@ -233,7 +233,7 @@ TEST(merge__without_a_filter_is_refused)
     bg_filter_free(filter);
 }
 
-/* Filters with different flags or instruction sets are equal, because their bits are the same. */
+/* Flags and instruction sets do not affect the bits, so the filters can be merged and compared. */
 TEST(merge__takes_filters_of_another_mode_and_set)
 {
     bg_cpu before = bg_cpu_current();
@@ -312,7 +312,6 @@ TEST(copy__without_filter_or_place_is_refused)
     bg_filter_free(filter);
 }
 
-/* A single different bit is detected, wherever it is located. */
 TEST(equal__sees_every_bit)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

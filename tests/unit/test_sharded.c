@@ -1,5 +1,5 @@
 /*
- * test_sharded.c - sharded filters of every kind behave like a single filter.
+ * test_sharded.c - checks that sharded filters of every kind behave like a single filter.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -226,7 +226,7 @@ TEST(sharded__a_plan_tells_what_will_be)
     bg_filter_free(filter);
 }
 
-/* With few keys in many shards, the rate is still the requested rate. */
+/* With few keys in many shards, the filter still has the requested false-positive rate. */
 TEST(sharded__rate_is_as_asked)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -282,7 +282,7 @@ TEST(sharded__threads_add)
     for_each_kind(threads_body);
 }
 
-/* Makes each allocation fail once, and checks that no memory leaks and no partial filter is
+/* Makes each allocation fail once, and checks that no memory is leaked and no partial filter is
  * created. */
 static void fault_body(const bg_spec *spec)
 {

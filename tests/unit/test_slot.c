@@ -1,7 +1,7 @@
 /*
- * test_slot.c - tests slots in one thread: which filters are queried and which accept adds in each
- * state, all changes, files, rebuilding, and refused operations. (The multithreaded tests are in
- * conc_slot.c.)
+ * test_slot.c - tests slots in a single thread: which filters are queried and which accept adds in
+ * each state, all operations that change a slot, files, rebuilds, and refused operations. (The
+ * multithreaded tests are in conc_slot.c.)
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -140,8 +140,8 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
-/* A compaction also merges two deltas, which exist after two calls to bg_slot_set_delta or
- * after a failed compaction. */
+/* A compaction also merges two deltas. A slot has two deltas after two calls to bg_slot_set_delta
+ * or after a failed compaction. */
 TEST(slot__compaction_takes_two_deltas)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -337,7 +337,7 @@ TEST(slot__reloads_what_is_good)
     files_clean();
 }
 
-/* If a file is invalid, the old filter stays in use. */
+/* Checks that the slot refuses an invalid file and keeps using the old filter. */
 static void check_refused(bg_slot *slot, const char *path, const bg_reload_options *how,
                           bg_err expected, const char *what)
 {
@@ -478,8 +478,8 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* If the directory is moved away or deleted, the watch tracks whichever file is then at the watched
- * path. */
+/* If the directory of the watched file is moved or deleted, the watch detects a file that appears
+ * later at the watched path. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];
@@ -508,7 +508,8 @@ TEST(slot__a_watch_finds_its_folder_again)
     files_clean();
 }
 
-/* A file that is published during a rebuild is loaded after the rebuild. */
+/* State of a source that publishes a file during a rebuild. The file must be loaded after the
+ * rebuild. */
 struct publisher {
     bg_watch *watch;
     const char *path;
@@ -702,9 +703,9 @@ TEST(slot__what_has_adds_is_not_thrown_away)
     }
 }
 
-/* Without a base, the slot answers "maybe" for every key, even if there is a delta, because earlier
- * keys are unknown. This applies while the first base is being created, and after its creation has
- * failed. */
+/* Checks that, without a base, the slot answers "maybe" for every key, even if there is a delta,
+ * because earlier keys are unknown. This applies while the first base is being created, and after
+ * its creation has failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
 {
     bg_slot *slot = context;
@@ -756,7 +757,7 @@ TEST(slot__rebuilds_that_failed_do_not_use_it_up)
         for (uint64_t round = 0; round < 10; round++) {
             add_keys(slot, 500 + 10 * round, 10);
             numbers = numbers_of(2000, slot);
-            numbers.stops = 3; /* the source fails after the keys have been counted */
+            numbers.stops = 3; /* the third progress call cancels the rebuild */
             CHECK_EQ(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_AUTO,
                              NULL, NULL),
                      BG_ECANCELED);
@@ -867,7 +868,7 @@ TEST(slot__a_new_filter_without_room_is_not_used)
     bg_slot_free(slot);
 }
 
-/* During a rebuild, every other change is refused with BG_EBUSY. */
+/* A source that checks that, during a rebuild, every other change is refused with BG_EBUSY. */
 static bg_err next_that_changes(void *context, bg_bytes *keys, size_t room, size_t *n,
                                 bg_errinfo *info)
 {
@@ -958,7 +959,7 @@ static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
     return best;
 }
 
-/* Ordinary keys set as many bits as expected; chosen keys set more. */
+/* Ordinary keys set as many bits as expected; keys chosen to pollute the filter set more. */
 TEST(slot__notices_pollution)
 {
     bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_BLOCKED,
@@ -976,7 +977,7 @@ TEST(slot__notices_pollution)
             (void)added_u64(full, key);
         }
         slot = make_slot(full, 0);
-        /* Adds only a few keys, so that chance has a large effect on a sample. */
+        /* Adds only a few keys, so that the result of a sample fluctuates strongly. */
         add_keys(slot, 200000, 2000);
         for (uint64_t most = 512; most <= 65536; most *= 2) {
             CHECK_OK(bg_slot_sample_health(slot, most, &health));
@@ -1046,7 +1047,8 @@ TEST(slot__adding_again_is_no_pollution)
     bg_slot_free(slot);
 }
 
-/* Absent canaries measure the rate, even if the fill no longer matches the design. */
+/* Absent canaries, which are keys that were never added, measure the false-positive rate, even if
+ * the filter is overfilled. */
 TEST(slot__measures_its_rate)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);

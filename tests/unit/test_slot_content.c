@@ -228,7 +228,7 @@ TEST(slot_merge__adds_what_is_in_another_filter)
     bg_slot_free(slot);
 }
 
-/* Bits from a merge are not attributed to adds, so the actual adds look ordinary. */
+/* Bits set by a merge are not attributed to adds, so they are not mistaken for pollution. */
 TEST(slot_merge__is_no_pollution)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
@@ -319,7 +319,7 @@ TEST(slot_rotate__moves_a_window)
     CHECK_OK(bg_slot_rotate(slot, 0, NULL));
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);
-    CHECK_OK(bg_slot_clear(slot, NULL)); /* clears the slot within the same period */
+    CHECK_OK(bg_slot_clear(slot, NULL)); /* clearing does not change the period */
     CHECK_EQ(bg_filter_window_period(base_of(slot)), period + 4);
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Swaps the base. The slot may refuse the filter, in which case the caller still owns it. */
+/* Swaps the base. Frees the filter if the slot refuses it. */
 static bg_err swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags)
 {
     bg_err err = bg_slot_swap(slot, filter, complete, flags, NULL);
@@ -51,8 +51,8 @@ static bg_err no_keys(void *context, bg_bytes *keys, size_t room, size_t *n,
     return BG_EIO;
 }
 
-/* Starts a rebuild with a delta. The rebuild fails because its source fails or because it is
- * aborted. */
+/* Starts a rebuild with a delta. The rebuild is aborted if `pushes` is true; otherwise, its source
+ * fails. */
 static void fail_to_rebuild(bg_slot *slot, bool pushes)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -94,8 +94,8 @@ TEST(slot_guard__after_a_rebuild_that_failed)
 }
 
 /* A rebuild that follows several failed rebuilds keeps only the last of their deltas, which does
- * not include keys added before that delta was created. A base that is older than the delta leaves
- * a gap, so the slot is not complete. */
+ * not include keys added before that delta was created. If the base is older than the delta, there
+ * is a gap between them, so the slot is complete only up to the base's number. */
 TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
 {
     enum { STEP = 100 };
@@ -172,8 +172,8 @@ TEST(slot_guard__after_completeness_was_lowered)
     CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
     add_keys(slot, 5, 3);
     bg_slot_advance(slot, 8);
-    CHECK_OK(
-        swap(slot, make_with(0, 3), 3, 0)); /* keys 3 and 4 were never added here */
+    /* Keys 3 and 4 were in the old base, but were never added to the slot. */
+    CHECK_OK(swap(slot, make_with(0, 3), 3, 0));
     CHECK_EQ(bg_slot_complete_to(slot), 3);
     CHECK_OK(bg_slot_compact(slot, empty(), NULL));
     CHECK_EQ(swap(slot, make_with(0, 4), 4, 0), BG_EINCOMPAT);
@@ -219,7 +219,8 @@ TEST(slot_guard__no_way_back_after_a_compaction)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* Runs one of several changes that replace or restore the base loaded from the file. */
+/* Runs the change that `way` selects. Each change replaces or restores the base that was loaded
+ * from a file. */
 static void change_base(int way, bg_slot *slot)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -360,7 +361,8 @@ TEST(slot_guard__settles_without_memory)
     }
 }
 
-/* Even without free memory, neither a failed nor a successful rebuild leaves a filter behind. */
+/* Even without free memory, neither a failed nor a successful rebuild leaves an unused filter
+ * behind. */
 TEST(slot_guard__a_rebuild_ends_without_memory)
 {
     for (int way = 0; way < 4; way++) {
@@ -388,7 +390,7 @@ TEST(slot_guard__a_rebuild_ends_without_memory)
     }
 }
 
-/* If memory runs out in the middle of a change, the slot stays unchanged. */
+/* If memory runs out while a migration is being started, the slot stays unchanged. */
 TEST(slot_guard__migrates_or_not)
 {
     bool done = false;
@@ -415,7 +417,7 @@ TEST(slot_guard__migrates_or_not)
  * of an add. These callbacks advance the slot, as another thread would. */
 struct meanwhile {
     bg_slot *slot;
-    uint64_t advance; /* advance to this number; 0 means do not advance */
+    uint64_t advance; /* the number to advance to, or 0 for no advance */
     int call;         /* the call in which to advance, counted from 1 */
 };
 
@@ -444,13 +446,13 @@ static void release(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* A swap does not undo an advance that occurs between its steps. A later file must include the key
- * that the advance covers. */
+/* A swap does not undo an advance that occurs between the steps of the swap. A later base must
+ * include the key that the advance covers. */
 TEST(slot_guard__an_advance_during_a_swap)
 {
     for (int way = 0; way < 4; way++) {
         const uint64_t complete =
-            way & 1 ? 40 : 50; /* lower than the slot's number, or equal to it */
+            way & 1 ? 40 : 50; /* lower than the slot's completeness number, or equal */
         struct meanwhile now = { .slot = NULL };
         const bg_allocator allocator = { allocate_meanwhile, release, &now };
         bg_slot_options options = BG_SLOT_OPTIONS_INIT;

@@ -53,8 +53,8 @@ static bg_filter *other_filter(uint64_t *check)
     return filter;
 }
 
-/* Looks up n keys by hash, starting at `first`, and returns how many may be present. The bitmap
- * and single lookups must agree. */
+/* Looks up n keys by hash, starting at `first`, and returns the number of "maybe" answers. The
+ * bitmap and single lookups must agree. */
 static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
     uint64_t maybe[BG_BITMAP_WORDS(MOST)];
@@ -224,8 +224,8 @@ TEST(slot_hash__of_another_hasher_adds_nothing_and_finds_everything)
     bg_slot_free(slot);
 }
 
-/* During a migration, each key must be added to both filters. So keys cannot be added by hash if
- * the filters have different hashers, but they can if the hasher is the same. */
+/* During a migration, each key must be added to both filters. Therefore, keys can be added by hash
+ * only if both filters have the same hasher. */
 TEST(slot_hash__in_a_migration)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -258,14 +258,14 @@ TEST(slot_hash__in_a_migration)
     batch = hashed(slot, 7000, 100);
     CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
                               is_new, &done, NULL));
-    /* These keys are only in the new filter. */
+    /* Keeps only the new filter, which must contain the added keys. */
     CHECK_OK(bg_slot_end_migration(slot, false, NULL));
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }
 
 /* The slot has a sealed base with a different hasher, and a delta. The base cannot be queried by
- * hash. */
+ * hash, so no key is reported as new. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

@@ -1,7 +1,6 @@
 /*
- * Slots whose filters are mapped files. When a process writes to such a file, the filter answers
- * "maybe" as soon as the write is detected. From then on, it never answers "no" for a key that it
- * contained.
+ * Tests slots whose filters are mapped files. As soon as a write to such a file is detected, the
+ * filter answers "maybe" for every key, so that it never answers "no" for a key that it contained.
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -198,8 +197,8 @@ TEST(slot_mapped__a_file_that_is_not_mapped)
     files_clean();
 }
 
-/* Repeatedly queries keys that are in the filter. */
-#if !BGI_TSAN /* the sanitizer treats mmap as a write to all of the memory */
+/* A thread that repeatedly queries keys that are in the filter. */
+#if !BGI_TSAN /* ThreadSanitizer treats mmap as a write to the entire mapping */
 struct asker {
     bg_slot *slot;
     atomic_bool ends;
@@ -215,8 +214,8 @@ static void *ask_on(void *argument)
     return NULL;
 }
 
-/* The same bytes are written again, so all keys stay present. Readers get the same answers while
- * the mapped memory is being replaced. */
+/* The test writes the same bytes again, so all keys stay present. Readers get the same answers
+ * while the mapped memory is being replaced. */
 TEST(slot_mapped__readers_go_on)
 {
     if (!files_are_mapped) {

@@ -8,14 +8,14 @@
  * occasionally: the source of a rebuild fails, the caller aborts a rebuild, files are damaged, and
  * the slot runs out of memory.
  *
- *   (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned by
- *        BG_SLOT_DISCARD or bg_slot_clear, or because it was older than a migration that was
- *        settled.
- *   (M2) No file with a lower generation than the last one is accepted, except with
+ *   (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned. Keys are
+ *        abandoned by BG_SLOT_DISCARD, by bg_slot_clear, and by settling a migration that started
+ *        after they were acknowledged.
+ *   (M2) No file with a lower generation than the last accepted file is accepted, except with
  *        BG_SLOT_ANY_GENERATION or after bg_slot_clear.
  *   (M3) Ending a migration or a rebuild needs no memory.
  *
- * A failed check prints the world's number and last changes.
+ * A failed check prints the world's number and the changes made to its slot.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -58,7 +58,7 @@ struct world {
     /* The lowest accepted generation, and the last generation written. */
     uint64_t generation, published;
     bg_rebuild *rebuild;
-    /* The source of a rebuild. */
+    /* State of a rebuild's source. */
     uint64_t at, dies, adds, source_key[KEYS];
     char trace[TRACE];
     size_t traced;
@@ -104,7 +104,7 @@ static bg_filter *make(struct world *world)
     return make_seeded(once_in(world, 8) ? 1 : 0);
 }
 
-/* Creates a filter that is complete up to the given number. */
+/* Creates a filter that is complete up to log number `complete`. */
 static bg_filter *make_complete(struct world *world, uint64_t complete)
 {
     bg_filter *filter = make_seeded(0);
@@ -171,7 +171,7 @@ static bool delta_has(const struct world *world, uint64_t key)
 }
 
 /* BG_SLOT_DISCARD permanently abandons keys that are in no delta: the new filter may contain them,
- * but the filter after it need not. */
+ * but the next filter that replaces it need not. */
 static void give_up(struct world *world)
 {
     for (size_t key = 0; key < KEYS; key++) {
@@ -250,9 +250,9 @@ static bool is_migrating(const struct world *world)
     return stats.migrating;
 }
 
-/* By settling forward, the caller states that the new filter contains the keys of the old one,
- * or that those keys are no longer needed. The new filter contains the keys that were added after
- * the migration started. */
+/* By settling a migration forward (keeping the new filter), the caller states that the new filter
+ * contains the keys of the old one, or that those keys are no longer needed. The new filter
+ * contains the keys that were added after the migration started. */
 static void settle(struct world *world)
 {
     const bool back = once_in(world, 2), migrating = is_migrating(world);
@@ -329,7 +329,8 @@ static void reload(struct world *world)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* Returns all keys in the log while other keys are being added, or fails. */
+/* Returns the keys in the log, and fails when it reaches the key `dies`. Adds other keys to the
+ * slot in the meantime. */
 static bg_err source_next(void *context, bg_bytes *keys, size_t room, size_t *n,
                           bg_errinfo *info)
 {

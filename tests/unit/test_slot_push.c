@@ -35,7 +35,7 @@ static bg_rebuild *begin(bg_slot *slot, bg_kind kind, uint64_t items, bg_filter 
     return rebuild;
 }
 
-/* Pushes keys first .. first + n - 1; n is a multiple of BATCH. */
+/* Pushes keys first .. first + n - 1. Requires that n is a multiple of BATCH. */
 static bg_err push(bg_rebuild *rebuild, uint64_t first, uint64_t n)
 {
     bg_err err = BG_OK;
@@ -167,8 +167,8 @@ TEST(slot_push__keeps_other_changes_away)
     bg_slot_free(slot);
 }
 
-/* A merge is also applied to the next base. The merge is refused if it is incompatible with the
- * next base. */
+/* During a rebuild, a merge is also applied to the next base. The merge is refused if the merged
+ * filter is incompatible with the next base. */
 TEST(slot_push__gets_what_is_merged_meanwhile)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -264,9 +264,9 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* The caller hashes each key once, but the rebuild uses a different secret. Hashes with the old
- * secret are never added to the new filter, and hashes with the new secret are never added to the
- * old one. */
+/* The caller hashes a key, but then a rebuild uses a different hash seed. Hashes with the old seed
+ * must never be added to the new filter, and hashes with the new seed must never be added to the
+ * old filter. */
 TEST(slot_push__with_another_hasher)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
@@ -425,8 +425,8 @@ static void *begin_it(void *argument)
     return NULL;
 }
 
-/* The rebuild waits for readers that started before the next base existed, because an add that
- * started earlier would miss the next base. */
+/* Starting a rebuild waits for all operations that started before the next base existed. Otherwise,
+ * an add among them would miss the next base. */
 TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
 {
     struct beginner beginner = { .slot = make_slot(make_with(0, 500), 0) };

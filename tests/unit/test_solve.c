@@ -1,6 +1,6 @@
 /*
- * Computing a geometry for a request: the documented bits per key, the best k, sizes that grow with
- * the request, limits, and the choice of kind.
+ * Tests the computation of a geometry for a request: the documented bits per key, the best k, sizes
+ * that grow with the request, limits, and the choice of kind.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -58,7 +58,7 @@ TEST(solve__promised_bits_per_key)
     CHECK(bits_for(BG_KIND_REGISTER, 0.001) <= 23.2);
 }
 
-/* No filter can use fewer than log2(1 / rate) bits per key, so a model that predicts fewer is
+/* A Bloom filter needs at least 1.44 log2(1 / rate) bits per key, so a model that predicts fewer is
  * wrong. */
 TEST(solve__no_kind_beats_what_is_possible)
 {
@@ -84,8 +84,8 @@ TEST(solve__rates_at_10_bits_per_key)
 
 /* ---- The best k ------------------------------------------------------------------ */
 
-/* Checks that no other k needs fewer bytes for the given rate, within one unit and the size
- * search's tolerance of 1 in 4096. */
+/* Checks that no other k needs fewer bytes for the given rate, apart from one unit and the
+ * tolerance of the size search. */
 static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
 {
     bg_spec spec = rate_spec(kind, items, rate);
@@ -162,8 +162,8 @@ TEST(solve__k_is_the_best_for_a_size)
 
 /* ---- Bits per key ---------------------------------------------------------------- */
 
-/* The size matches the request to within one unit of the kind, and small filters are not larger
- * than requested. */
+/* The size is less than one unit below the requested size. It exceeds the requested size only if
+ * the kind's smallest unit does. */
 TEST(solve__bits_per_key_are_kept)
 {
     static const uint64_t items[] = { 1, 10, 100, 1000, 1000000 };
@@ -224,8 +224,7 @@ TEST(solve__size_grows_with_items_and_shrinks_with_rate)
     }
 }
 
-/* With one unit fewer, the filter would miss the rate (within the search's tolerance of 1 in
- * 4096). */
+/* A smaller filter would exceed the requested rate, apart from the tolerance of the size search. */
 TEST(solve__size_is_not_larger_than_needed)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -401,13 +400,14 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     ask.spec.max_bytes = 14 * 1000000 / 8; /* neither fits */
     CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_ENOMEM);
     ask.spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
-    ask.spec.k = 40; /* k is larger than a line allows */
+    ask.spec.k = 40; /* too large for the lines of a blocked filter */
     CHECK_OK(bg_plan_compute(&ask, &plan, &why));
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK_EQ(plan.k, 40);
 }
 
-/* Below a rate of about 1e-7, the lines of a blocked filter are filled too unevenly. */
+/* Below a rate of about 1e-7, the lines of a blocked filter are filled so unevenly that it needs
+ * more than 1.5 times as much memory as a classic filter. */
 TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
 {
     for (double rate = 0.1; rate > 1e-9; rate /= 3) {

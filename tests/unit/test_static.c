@@ -1,7 +1,7 @@
 /*
- * Guarantees of all static kinds: for any number of keys, the filter answers "maybe" for every key
- * in the set, and for absent keys at the predicted rate. The tests also cover copies, equality, and
- * attempts to add keys to a static filter.
+ * Tests the guarantees of all static kinds: for any number of keys, the filter answers "maybe" for
+ * every key in the set, and for absent keys at the predicted rate. The tests also cover copies,
+ * equality, and attempts to add keys to a static filter.
  */
 #include "support/adds.h"
 #include "support/check.h"

@@ -1,6 +1,6 @@
 /*
- * The hash functions of Parquet, RocksDB, RedisBloom and LevelDB, compared with values computed
- * by that software. XXPH3 is tested at every length where its algorithm changes.
+ * Compares the hash functions of Parquet, RocksDB, RedisBloom and LevelDB with values computed by
+ * that software. XXPH3 is tested at every length where its algorithm changes.
  */
 #include "support/check.h"
 

@@ -1,5 +1,5 @@
 /*
- * Watches detect every way of replacing the file at a path.
+ * Checks that watches detect every way of replacing the file at a path.
  */
 #define _GNU_SOURCE /* symlink */
 
@@ -112,8 +112,8 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As in Kubernetes, the path is a symbolic link that leads through a second one, and the second
- * link is switched. */
+/* As in Kubernetes, the watched path is a symbolic link whose target contains a second symbolic
+ * link. The second link is switched to a different directory. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");
@@ -172,7 +172,8 @@ TEST(watch__a_file_that_came_before_it)
     files_clean();
 }
 
-/* A filter that did not come from a file is not replaced by a file that already existed. */
+/* A filter that did not come from a file is not replaced by a file that existed before the watch
+ * was created. */
 TEST(watch__a_slot_without_a_file_waits_for_a_change)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -236,7 +237,7 @@ TEST(watch__memory_that_is_missing_for_a_while)
     put_away("filter");
 }
 
-/* The descriptor also becomes readable for changes that raise no event. */
+/* The watch's descriptor also becomes readable for changes that raise no inotify event. */
 TEST(watch__its_descriptor_becomes_readable)
 {
     make_two("r1", "r2");

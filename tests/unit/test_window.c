@@ -1,6 +1,6 @@
 /*
- * Windows with generations and aged windows: ages, rates, batches, copies, merges, clocks, a model
- * with ages, threads, and failed allocations.
+ * Tests windows with generations and aged windows: ages, rates, batches, copies, merges, clocks,
+ * comparison with exact ages, threads, and failed allocations.
  */
 #include "filter/handle.h"
 #include "live/window_body.h"
@@ -37,8 +37,8 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* Returns the maximum number of periods after the end of the window during which an aged window may
- * still find a key, because it clears the key slice by slice. */
+/* Returns the maximum number of periods for which a key can still be found after it has expired. An
+ * aged window clears expired keys slice by slice. */
 static uint64_t fading(int mode)
 {
     return mode == BG_WINDOW_AGED ? AGED_K_MAX : 0;
@@ -236,7 +236,7 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        /* Too slow under emulators; the arithmetic is the same on every machine. */
+        /* This test is too slow under emulators. */
         return;
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
@@ -312,8 +312,8 @@ static void model_check(const bg_filter *filter, const uint64_t *when, uint32_t 
     CHECK((double)wrong < 20 + most * (double)out);
 }
 
-/* Runs adds, batches, rotations, jumps, copies, merges and clears, and compares the windows with
- * exact ages. */
+/* Runs adds, batches, short and long rotations, copies, merges and clears, and compares the windows
+ * with exact ages. */
 static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
 {
     static uint64_t when[2][MODEL_KEYS];
@@ -373,7 +373,7 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
             break;
         }
         if (step % 20 == 0) {
-            /* Small filters are overfilled by a merge, so their rate is higher. */
+            /* A merge overfills small filters, so their false-positive rate is higher. */
             model_check(filter[f], when[f], g, fading(mode), share < 2000 ? 0.3 : 0.1);
         }
     }

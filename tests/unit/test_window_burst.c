@@ -1,7 +1,7 @@
 /*
- * Windows whose keys do not arrive evenly: all keys arrive within one period, or all keys arrive in
- * every period. The false-positive rate holds, no key expires early, and no unnecessary memory is
- * allocated.
+ * Tests windows whose keys do not arrive evenly: all keys arrive within one period, or all keys
+ * arrive in every period. The false-positive rate holds, no key expires early, and no unnecessary
+ * memory is allocated.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -42,8 +42,8 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Returns an upper bound for the measured rate if the true rate is `rate`. The bound is exceeded
- * once in 30,000 runs. */
+/* Returns an upper bound for the measured rate if the true rate is `rate`. The bound is exceeded in
+ * about one of 30,000 runs. */
 static double at_most(double rate)
 {
     return rate + 4 * sqrt(rate / PROBES);
@@ -249,8 +249,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
 {
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
-        /* Index of the changed value. Index 0 is the root's number count; it is followed by period,
-         * cleared, added, filled, ... */
+        /* Index of the changed value. Index 0 is the count of the root's numbers. The numbers
+         * follow: period, cleared, added, filled, ... */
         unsigned number;
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },

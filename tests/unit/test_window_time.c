@@ -1,6 +1,6 @@
 /*
- * How windows keep time when they are saved and opened: with a different clock, by a replica, many
- * times, from files of version 0.1, and after merging.
+ * Tests how windows keep time when they are saved and opened: with a different clock, by a replica,
+ * many times, from files of version 0.1, and after merging.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
