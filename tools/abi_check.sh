@@ -44,10 +44,11 @@ if [ $((status & 3)) -ne 0 ]; then
     exit 1
 elif [ $((status & 8)) -ne 0 ]; then
     echo "The ABI is incompatible: programs linked with the recorded version of the library would break. Undo the"
-    echo "change, or raise VERSION (the minor version before 1.0, else the major), which changes the SONAME. $update"
+    echo "change, or raise VERSION (the minor version before 1.0, otherwise the major version), which changes the"
+    echo "SONAME. $update"
     exit 1
 elif [ "$status" -ne 0 ]; then
     echo "The ABI changed. Only additions are compatible: if abidiff counts anything above as"
-    echo "Changed, also raise VERSION (the minor version before 1.0, else the major). $update"
+    echo "Changed, also raise VERSION (the minor version before 1.0, otherwise the major version). $update"
     exit 1
 fi

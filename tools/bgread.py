@@ -340,7 +340,7 @@ class Header:
         need(data[:8] == b"\x89BGF\r\n\x1a\n", "magic")
         for name, at, size in LAYOUT:
             setattr(self, name, int.from_bytes(data[at:at + size], "little"))
-        need(crc32c(data[:4092]) == self.crc, "the header has a wrong checksum")
+        need(crc32c(data[:4092]) == self.crc, "the checksum of the header does not match")
         need(self.major == 1, f"unsupported version {self.major}.{self.minor}")
         need(self.header_bytes == 4096, "header_bytes")
         need(self.word_bytes % 64 == 0 and self.word_bytes > 0, "word_bytes")
@@ -378,7 +378,7 @@ def check_sums(data, header):
     for block in range(header.blocks):
         at = header.words_at + 65536 * block
         found = crc32c(data[at:min(at + 65536, header.table_at)])
-        need(found == u32(data, header.table_at + 4 * block), f"block {block} has a wrong checksum")
+        need(found == u32(data, header.table_at + 4 * block), f"the checksum of block {block} does not match")
 
 
 # ---- Leaves (section 6): each function reads its part of the words and returns a lookup function ----

@@ -37,13 +37,13 @@ def check_row(function, beside):
         return
     harnesses = re.findall(r"`(fuzz_\w+)`", beside)
     if not harnesses:
-        yield f"{function}: the row lists neither a harness nor a reason for its absence"
+        yield f"{function}: the row lists neither a harness nor a reason why there is none"
     for harness in harnesses:
         path = f"fuzz/{harness}.c"
         if not os.path.exists(os.path.join(ROOT, path)):
             yield f"{function}: {path} does not exist"
         elif not re.search(rf"\b{function}\s*\(", read(path)):
-            yield f"{function}: {path} does not call it"
+            yield f"{function}: {path} does not call this function"
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks rules that a compiler does not check: which directories may include headers from which others, which functions
-the library must not call, and that file names are unique. Prints every violation, and exits with status 1 if there is
-one."""
+"""Checks rules that a compiler does not check: which directories may include headers from which other directories,
+which functions the library must not call, and that file names are unique. Prints every violation, and exits with status
+1 if there is one."""
 
 import collections
 import os

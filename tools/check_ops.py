@@ -5,7 +5,7 @@ METRICS_SAMPLE prints:
   - Every metric is in docs/metrics.md.
   - Every alert has tests in which it fires and tests in which it does not, and a section in
     docs/runbook.md.
-The service's metrics come from their own list in docs/metrics.md, which
+The service's metrics are read from a separate list in docs/metrics.md, which
 tests/server/test_prometheus.py compares with a running service. Prints every violation, and exits with status 1 if
 there is one.
 usage: check_ops.py METRICS_SAMPLE [--update]      --update: write the list in docs/metrics.md"""
@@ -57,7 +57,7 @@ def metrics(program):
 
 
 def service_metrics():
-    """Returns such a table for the service's metrics, from their list in docs/metrics.md."""
+    """Returns a table of the service's metrics in the same format, from the list in docs/metrics.md."""
     text = read(METRICS)
     if SERVICE[0] not in text or SERVICE[1] not in text:
         breach(METRICS, "missing markers: " + " ".join(mark.strip() for mark in SERVICE))
@@ -88,7 +88,7 @@ def check_matchers(path, name, kind, labels, text):
 
 
 def check_names(path, text, table):
-    """Checks every metric in a text and its labels. Names with a colon must be recording rules."""
+    """Checks every metric in a text and its labels. Names with a colon must be names of recording rules."""
     recorded = set(re.findall(r"- record: (\S+)", "".join(map(read, RULES))))
     known = SCRAPED.union(*(labels for *_, labels in table.values()))
     for name, braces in re.findall(r"(?<![\w:/.-])([\w:]*bloomgate_[\w:]*\w)(?:\{([^}]*)\})?", text):
@@ -184,8 +184,8 @@ def check_dashboard(table):
 
 
 def entry(name, kind, text, labels):
-    """Returns the list item for a metric in docs/metrics.md. The type and unit follow from the name, except for
-    histograms."""
+    """Returns the list item for a metric in docs/metrics.md. The item states the type only for histograms; for other
+    metrics, the name shows the type and unit."""
     if ("filter" in labels) != name.startswith(FILTERED):
         breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"

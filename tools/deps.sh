@@ -11,9 +11,9 @@ packages=(
     # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # libraries that the benchmarks compare with and whose files the tests read
+    # libraries that the benchmarks compare with Bloomgate, and whose files the tests read
     libbloom-dev libleveldb-dev librocksdb-dev
-    # terminals and compressed keys, for the tests of the command-line tool
+    # a terminal multiplexer and a compressor, for tests of the command-line tool
     tmux zstd
     # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
@@ -30,7 +30,7 @@ packages=(
     # a Redis client for an example
     libhiredis-dev
 )
-# From Debian backports: the other server that can load the Redis module.
+# From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
 # DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
 # Any version of npm works.

@@ -9,8 +9,8 @@ committed.
 The headers must follow these rules; violations are errors:
   - The first comment is "name.h - one line.", followed by prose.
   - `/* ---- Title ---- */` starts a section of functions.
-  - A comment documents the declarations after it, up to the next comment. A blank line also ends the group if the group
-    already contains a function or a type, except between inline functions.
+  - A comment documents the declarations after it, up to the next comment. The comment and these declarations form a
+    group. A blank line also ends a group that already contains a function or a type, except between inline functions.
   - Every BG_API function and every `static inline` function has a comment.
 bloomgate.h, server.h and all.h include other headers. libbloomgate.3 lists the headers in three groups, one for each of
 these files, in this order. A header is listed in the first group whose file includes it.

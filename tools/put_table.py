@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces the table between two marks in a document with the table that a program printed.
-usage: put_table.py DOCUMENT NAME < OUTPUT   (marks: <!-- NAME --> and <!-- /NAME -->)"""
+"""Replaces the table between two markers in a document with the table that a program printed.
+usage: put_table.py DOCUMENT NAME < OUTPUT   (markers: <!-- NAME --> and <!-- /NAME -->)"""
 
 import re
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs all phases of `make test`, even if one fails, and reports failures and times. Each test in a test program is
-counted; a script or a failed build counts as one test. The last line is "N passed, N failed"; the exit status is 1 if
-anything failed.
+counted separately; a script or a failed build counts as one test. The last line is "N passed, N failed"; the exit
+status is 1 if anything failed.
 
 usage: run_tests.py [PHASE...]   (default: all phases except analyze)"""
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws random sentences from the project's prose, so that people can judge how well it reads, and counts its words.
+"""Draws random sentences from the project's prose, so that people can judge how well it reads. Can also count its
+words.
 
 tools/prose_text.py extracts the prose. The prose is divided into surfaces by where a reader encounters it; --help lists
 the surfaces. Sentences with fewer than 4 words, rows of symbols, and code are skipped.

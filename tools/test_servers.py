@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs all tests of the Redis module, on single servers and clusters, with each of the given servers. Prints a row
-of the table in docs/redis.md for each server, and the output of failed tests.
+"""Runs all tests of the Redis module with each of the given server programs, on single servers and on clusters. Prints
+a row of the table in docs/redis.md for each server, and the output of failed tests.
 usage: test_servers.py BUILD PATH-OF-A-SERVER..."""
 
 import glob
