@@ -1,9 +1,9 @@
 /*
  * bench_scale.c - what happens when a filter outgrows one cache after another?
  *
- * Prints one row per size, for one kind (default: blocked). Each row measures, in turn, single
- * lookups and batch lookups of absent keys, and the memory limit at that size (limit.h). The ratio
- * is the time of the limit divided by the time of the batch.
+ * Prints one row per size, for one kind (default: blocked). Each row shows the time of single
+ * lookups and of batch lookups of absent keys, and the memory limit at that size (limit.h). The
+ * ratio is the time of the limit divided by the time of the batch.
  */
 #include "bench.h"
 #include "keys.h"

@@ -30,9 +30,9 @@ void bgb_table(const char *bench, const char *title, ...)
 /* Prints a line of text below a table; prints nothing in JSON mode. */
 void bgb_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* To print a row, call bgb_row_begin, one function for each cell from left to right, and
- * bgb_row_end. NaN is printed as "-" in a table and as null in JSON. A negative width aligns to the
- * left. */
+/* To print a row, call bgb_row_begin, then one bgb_cell_ function for each cell from left to right,
+ * then bgb_row_end. NaN is printed as "-" in a table and as null in JSON. A negative width aligns
+ * to the left. */
 void bgb_row_begin(void);
 void bgb_cell_text(const char *key, const char *title, int width, const char *value);
 void bgb_cell_count(const char *key, const char *title, int width, uint64_t value);

@@ -60,8 +60,8 @@ static bg_filter *fuzz_filter(void)
     return filter;
 }
 
-/* Writes a frame with records from the input, which also selects the parts of the frame that are
- * valid. */
+/* Writes a frame with records from the input. The input also determines which parts of the frame
+ * are valid. */
 static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
 {
     unsigned char *frame = file_bytes + at;

@@ -111,7 +111,7 @@ class Header:
         lines = comment_lines(start.group()) if start else []
         title = re.match(rf"{re.escape(self.name)} - (.*?)\.?$", lines[0]) if lines else None
         if not title:
-            self.fail(0, f'the first comment must begin with "{self.name} - what it is for."')
+            self.fail(0, f'the first comment must start with "{self.name} - PURPOSE."')
         self.title, self.prose = title.group(1), lines[1:]
         if ". " in self.title:  # a title and prose on one line
             self.title, rest = self.title.split(". ", 1)

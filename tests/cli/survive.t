@@ -165,8 +165,8 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# If SIGINT, SIGTERM, SIGHUP or SIGXCPU stops dedup, it first saves the lines that it has printed.
-# The test sends the signal after reading a printed line.
+# On SIGINT, SIGTERM, SIGHUP or SIGXCPU, dedup saves the lines it has already printed before it
+# exits. The test sends the signal after reading a printed line.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0

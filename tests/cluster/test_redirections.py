@@ -524,8 +524,8 @@ def test_doubt_moves_with_the_data():
 
 
 def restart_and_move(cluster, saved):
-    """Restarts the second node, lets another client record that its shards are incomplete, and moves their slots to the
-    third node."""
+    """Restarts the second node, has another client mark the node's shards as incomplete, and moves the slots of those
+    shards to the third node."""
     cluster.trouble = lambda node, words: None
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr

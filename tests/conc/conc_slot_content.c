@@ -83,8 +83,8 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* Rebuilds the slot. The store is read after the rebuild has started, when merges already go to the
- * new base. */
+/* Rebuilds the slot. The store is read after the rebuild has started, by which time merges go to
+ * the new base. */
 static void rebuild(struct world *world, bool give_up)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;

@@ -476,8 +476,8 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* Each kind gets 2e6 checks. In soak tests, each kind gets 1.5e7 x scale checks, so all kinds
-     * together get 7.5e8 checks at a scale of 10. */
+    /* Each kind gets 2e6 checks. In soak tests, each kind gets 1.5e7 checks multiplied by the
+     * scale: 7.5e8 checks for all kinds together at a scale of 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();

@@ -108,7 +108,7 @@ class Wire:
         return status, json.loads(body)
 
     def is_over(self):
-        """Returns whether the service has closed its sending side."""
+        """Returns whether the service has closed its side of the connection."""
         try:
             return self.file.read(1) == b""
         except ConnectionError:

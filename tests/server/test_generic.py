@@ -899,7 +899,7 @@ def test_loading(program):
                 s.wait_until_ready()
                 if seen >= 3:
                     break
-            assert seen >= 3, "queries reached the service fewer than 3 times while it was loading"
+            assert seen >= 3, "the service was queried during loading in fewer than 3 starts"
             s.stop()
         finally:
             s.kill()

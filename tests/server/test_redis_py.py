@@ -286,7 +286,7 @@ def test_passwords(program):
 
 @alone
 def test_retries_over_a_restart(program):
-    """A client with retries keeps working after a restart and finds the items it added."""
+    """A client with retries enabled keeps working after a restart and finds the items it added."""
     s = Service(program).start()
     try:
         r = client(s, retry=Retry(ConstantBackoff(0.05), 400),

@@ -70,8 +70,8 @@ static inline void add_keys(bg_slot *slot, uint64_t first, uint64_t n)
     }
 }
 
-/* Returns how many of the keys first .. first + n - 1 the slot answers "maybe" for. Queries the keys
- * both one by one and in a batch. */
+/* Returns the number of keys from first to first + n - 1 for which the slot answers "maybe". Queries
+ * the keys both one by one and in a batch. */
 static inline uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t n)
 {
     uint64_t found = 0, keys[4000] = { 0 }, bitmap[BG_BITMAP_WORDS(4000)];

@@ -68,7 +68,7 @@ static unsigned use_filter(bg_filter *filter, const bg_filter *model)
 }
 
 /* Runs the whole scenario and returns the number of calls that failed. `model` contains the same
- * keys and uses its own allocator. */
+ * keys as the filter under test and uses its own allocator. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = spec_of(kind);

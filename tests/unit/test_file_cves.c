@@ -21,8 +21,8 @@ enum {
     NUMBERS = 4096
 };
 
-/* Changes one field of a file and checks that every way of reading the file refuses it for the
- * same reason. */
+/* Changes one field of a file and checks that every function that reads the file rejects it with
+ * the same error. */
 static void check_refused(unsigned file, size_t offset, size_t size, uint64_t value)
 {
     size_t n;

@@ -7,7 +7,7 @@
 
 /* ---- Statistics -------------------------------------------------------------------- */
 
-/* Returns the filter's true false-positive rate over all absent keys in the test. */
+/* Returns the filter's actual false-positive rate over all absent keys in the test. */
 static double true_rate(const struct world *w)
 {
     uint64_t hits = 0;

@@ -24,7 +24,7 @@ static void reference_add(uint8_t *bitset, uint64_t blocks, uint64_t hash)
     }
 }
 
-/* Converts a filter in the caller's memory to Parquet's bytes: 32-bit words, each little-endian. */
+/* Converts a filter in the caller's memory to Parquet's byte order: little-endian 32-bit words. */
 static void as_parquet(const void *memory, size_t bytes, uint8_t *bitset)
 {
     const uint32_t *word = memory;

@@ -224,7 +224,7 @@ TEST(solve__size_grows_with_items_and_shrinks_with_rate)
     }
 }
 
-/* A smaller filter would exceed the requested rate, apart from the tolerance of the size search. */
+/* Within the tolerance of the size search, any smaller filter would exceed the requested rate. */
 TEST(solve__size_is_not_larger_than_needed)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

@@ -1,5 +1,5 @@
 /*
- * Tests windows with generations and aged windows: ages, rates, batches, copies, merges, clocks,
+ * Tests both types of window (generational and aged): ages, rates, batches, copies, merges, clocks,
  * comparison with exact ages, threads, and failed allocations.
  */
 #include "filter/handle.h"

@@ -66,7 +66,7 @@ static bg_filter *load(const struct file *file, const bg_window_options *options
     return filter;
 }
 
-/* Saves a filter, and opens it when the clock shows the time `then`. */
+/* Saves a filter, and reopens it with the clock set to `then`. */
 static bg_filter *reload(bg_filter *filter, const bg_window_options *options,
                          uint64_t then)
 {
@@ -104,7 +104,7 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 /* ---- Another clock --------------------------------------------------------------------- */
 
 /* The key is added just before a period ends, and the file may be opened with a clock that is close
- * to the end of a period. Neither shortens the time for which the key is kept. */
+ * to the end of a period. Neither condition may shorten how long the key is kept. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };

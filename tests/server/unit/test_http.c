@@ -444,8 +444,8 @@ TEST(http__chunks_of_any_size)
 
 /* ---- Randomized -------------------------------------------------------------------------- */
 
-/* Matches a head with regular expressions. Returns whether the head is valid, and stores the parts
- * of its first line in `first`. */
+/* Parses a request head with regular expressions. Returns whether the head is valid, and stores the
+ * parts of its first line in `first`. */
 static bool reference_head(const char *text, size_t n, regmatch_t first[5])
 {
     static const char *const line_is =

@@ -553,7 +553,8 @@ TEST(journal__written_is_not_synced)
     files_clean();
 }
 
-/* Frames that were cut off are never accepted again, even if they reappear in another segment. */
+/* Frames removed by truncation are never accepted again, even if they reappear in another segment.
+ * */
 TEST(journal__frames_of_another_run_are_not_believed)
 {
     unsigned char old[FRAME];

@@ -353,7 +353,7 @@ TEST(resp__need_is_true)
     }
 }
 
-/* Feeds a stream that contains one request to the parser in chunks. Between chunks, all bytes that
+/* Feeds the parser a stream containing one request, in chunks. Between chunks, all bytes that
  * the parser reported as consumed are overwritten, so the test fails if the parser reads them
  * again. Bytes that are consumed with the last chunk are not overwritten, so that the last string
  * can be checked. */

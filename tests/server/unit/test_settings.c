@@ -58,7 +58,7 @@ static const struct settings *good(const char *text)
     return &draft.settings;
 }
 
-/* Checks that reading an invalid configuration text reports exactly the errors in `said`. */
+/* Checks that an invalid configuration produces exactly the errors in `said`. */
 static void bad(const char *text, const char *said)
 {
     settings_draft_free(&draft);
