@@ -12,7 +12,8 @@
  * per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row that it read,
  * including the row's token. Then it reads the following rows, whose numbers must be contiguous and reach
  * the value in sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait
- * for the filter.
+ * for the filter. A poll ends when it has read every row that existed when it started. It then proves that all changes
+ * up to its start have been reported, so the proof advances even if writers are always faster than the follower.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
  * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
@@ -288,8 +289,10 @@ static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
     return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
 }
 
-/* Reads and reports one batch of keys. Sets *ended if there are no more keys. */
-static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *info)
+/* Reads and reports one batch of keys. Sets *ended if there are no more keys. If *goal is below 0, sets it to the
+ * number of the last row in the batch's snapshot. */
+static bg_err follower_read(struct sqlite_follower *f, bool *ended, int64_t *goal,
+                            bg_errinfo *info)
 {
     const struct sqlite_objects *objects = &f->changes->objects;
     struct sqlite_place place = f->place;
@@ -297,6 +300,9 @@ static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *
     bg_err err = sqlite_link_begin(&f->link, info);
     err = err ? err : follower_version(f, &version, info);
     err = err ? err : sqlite_history_verify(&f->link, objects, &place, info);
+    if (!err && *goal < 0) {
+        err = sqlite_history_last(&f->link, objects, goal, info);
+    }
     err = err ? err
               : sqlite_history_read(&f->link, objects, &place, &f->batch, ended, info);
     err = sqlite_link_end(&f->link, err, info);
@@ -311,14 +317,16 @@ static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *
     return BG_OK;
 }
 
-static bg_err follower_read_all(struct sqlite_follower *f, bg_errinfo *info)
+/* Reads all rows that existed when the function was called. Sets *ended if there are no later rows. */
+static bg_err follower_catch_up(struct sqlite_follower *f, bool *ended,
+                                bg_errinfo *info)
 {
-    int64_t version = -1;
+    int64_t version = -1, goal = -1;
     bg_err err = follower_version(f, &version, info);
-    bool ended = !err && version == f->version;
-    while (!err && !ended) {
+    *ended = !err && version == f->version;
+    while (!err && !*ended && (goal < 0 || f->place.number < goal)) {
         err = source_is_stopping(f->source) ? source_stopped(info)
-                                            : follower_read(f, &ended, info);
+                                            : follower_read(f, ended, &goal, info);
     }
     return err;
 }
@@ -387,11 +395,15 @@ static bg_err follower_connect(struct sqlite_follower *f, bg_errinfo *info)
     return err;
 }
 
-static bg_err follower_poll(struct sqlite_follower *f, bg_errinfo *info)
+/* Reads the changes that were committed before the call. Sets *is_behind if there are later changes. */
+static bg_err follower_poll(struct sqlite_follower *f, bool *is_behind,
+                            bg_errinfo *info)
 {
     const uint64_t since = source_now();
     char why[128];
+    bool ended = false;
     bg_errinfo lost = { .code = BG_OK };
+    *is_behind = false;
     if (source_is_distrusted(f->source, why, sizeof why)) {
         f->resume[0] = 0;
         f->is_distrusted = true;
@@ -404,7 +416,7 @@ static bg_err follower_poll(struct sqlite_follower *f, bg_errinfo *info)
     if (err) {
         return err;
     }
-    err = follower_read_all(f, &lost);
+    err = follower_catch_up(f, &ended, &lost);
     if (err == BG_EINCOMPAT) {
         follower_lose(f, lost.message);
         return follower_start(f, info);
@@ -413,6 +425,7 @@ static bg_err follower_poll(struct sqlite_follower *f, bg_errinfo *info)
         *info = lost;
         return err;
     }
+    *is_behind = !ended;
     follower_tell(f, since);
     follower_prune(f, since);
     return BG_OK;
@@ -434,16 +447,19 @@ static void changes_follow(struct source *source)
     f->pruned_at = source_now();
     while (!source_is_stopping(source)) {
         bg_errinfo info = { .code = BG_OK };
-        const bg_err err = follower_poll(f, &info);
+        bool is_behind = false;
+        const bg_err err = follower_poll(f, &is_behind, &info);
         if (err && err != BG_EBUSY) {
             follower_close(f);
         }
         source_tell_state(source, !err, err ? info.message : "");
         failures = err ? failures + 1 : 0;
-        (void)source_pause(source,
-                           err ? source_rest(failures - 1)
-                               : source->how.poll_ms * SOURCE_MILLISECOND,
-                           -1);
+        if (!is_behind) {
+            (void)source_pause(source,
+                               err ? source_rest(failures - 1)
+                                   : source->how.poll_ms * SOURCE_MILLISECOND,
+                               -1);
+        }
     }
     follower_close(f);
     key_batch_free(&f->batch);

@@ -41,6 +41,20 @@ static bg_err history_prepare(struct sqlite_link *link,
     return err;
 }
 
+bg_err sqlite_history_last(struct sqlite_link *link,
+                           const struct sqlite_objects *objects, int64_t *number,
+                           bg_errinfo *info)
+{
+    int64_t sequence = -1;
+    char *sql = source_format("SELECT max(n) FROM main.\"%s\"", objects->changes);
+    bg_err err = sql ? sqlite_link_number(link, "changes", sql, number, info)
+                     : source_no_memory(info);
+    free(sql);
+    err = err ? err : history_sequence(link, objects, &sequence, info);
+    *number = !err && sequence > *number ? sequence : *number;
+    return err;
+}
+
 bg_err sqlite_history_end(struct sqlite_link *link,
                           const struct sqlite_objects *objects,
                           struct sqlite_place *place, bg_errinfo *info)

@@ -33,6 +33,12 @@ bg_err sqlite_history_end(struct sqlite_link *link,
                           const struct sqlite_objects *objects,
                           struct sqlite_place *place, bg_errinfo *info);
 
+/* Sets *number to the number of the last row, including rows that should exist according to sqlite_sequence. Rows up
+ * to this number contain all changes that were committed before the transaction. */
+bg_err sqlite_history_last(struct sqlite_link *link,
+                           const struct sqlite_objects *objects, int64_t *number,
+                           bg_errinfo *info);
+
 /* Verifies that the file, the schema and the objects match the place, and that the place's row exists. */
 bg_err sqlite_history_verify(struct sqlite_link *link,
                              const struct sqlite_objects *objects,

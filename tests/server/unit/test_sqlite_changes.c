@@ -11,6 +11,7 @@
 #include "server/support/source_model.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -1193,6 +1194,96 @@ static void write_concurrently(bool plain, int transactions)
     CHECK_EQ(world_number(&s.w, "SELECT count(*) FROM products"),
              20 + WRITERS * ROWS * transactions / 10 * 9);
     CHECK(model_peek(s.m)->up == 1);
+    scene_end(&s);
+}
+
+/* A listener that writes more rows than a batch can hold whenever it receives keys, up to CHASES
+ * times, so the follower never reaches the end of the change table before that. */
+enum { CHASES = 50 };
+
+struct chaser {
+    sqlite3 *db;
+    _Atomic unsigned writes, proofs,
+        first; /* `first`: number of writes at the first proof */
+};
+
+static void chaser_restart(void *context, const char *why)
+{
+    (void)context;
+    (void)why;
+}
+
+static void chaser_resumed(void *context)
+{
+    (void)context;
+}
+
+static void chaser_write(struct chaser *c)
+{
+    char sql[256];
+    (void)snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c"
+        " WHERE i < 1099) INSERT INTO products (sku) SELECT '%u-' || i FROM c",
+        atomic_fetch_add(&c->writes, 1));
+    world_do_on(c->db, sql);
+}
+
+static void chaser_changed(void *context, const bg_bytes *keys, size_t n)
+{
+    struct chaser *c = context;
+    (void)keys;
+    (void)n;
+    if (atomic_load(&c->writes) < CHASES) {
+        chaser_write(c);
+    }
+}
+
+static void chaser_caught_up(void *context, const struct source_proof *proof)
+{
+    struct chaser *c = context;
+    (void)proof;
+    if (atomic_load(&c->writes) > 0 && atomic_fetch_add(&c->proofs, 1) == 0) {
+        atomic_store(&c->first, atomic_load(&c->writes));
+    }
+}
+
+static void chaser_state(void *context, bool up, const char *why)
+{
+    (void)context;
+    (void)up;
+    (void)why;
+}
+
+/* The proof must advance even if the database always changes faster than the follower reads. */
+TEST(changes__proves_progress_while_writers_are_faster)
+{
+    struct chaser chaser = { .db = NULL };
+    const struct source_listener listener = { .context = &chaser,
+                                              .restart = chaser_restart,
+                                              .doubt = chaser_restart,
+                                              .resumed = chaser_resumed,
+                                              .changed = chaser_changed,
+                                              .caught_up = chaser_caught_up,
+                                              .state = chaser_state };
+    struct scene s;
+    scene_begin(&s, false);
+    scene_stop(&s);
+    CHECK(sqlite3_open(s.w.path, &chaser.db) == SQLITE_OK);
+    (void)sqlite3_busy_timeout(chaser.db, 60000);
+    s.settings.poll_ms = 1;
+    bg_errinfo why;
+    CHECK_OK(source_create(&s.settings, &s.source, &why));
+    const char *mark = model_peek(s.m)->mark;
+    chaser_write(&chaser);
+    CHECK_OK(source_follow(s.source, &listener, mark, &why));
+    for (int i = 0; i < 60000 && atomic_load(&chaser.proofs) == 0; i++) {
+        (void)usleep(1000);
+    }
+    CHECK(atomic_load(&chaser.proofs) > 0);
+    CHECK(atomic_load(&chaser.first) < CHASES);
+    scene_stop(&s);
+    (void)sqlite3_close(chaser.db);
     scene_end(&s);
 }
 
