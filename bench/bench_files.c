@@ -12,7 +12,7 @@
  *     save, not read    the same without reading back
  *     open, map, verify bg_open, bg_map and bg_verify of the file, which is in the page cache
  *
- * The ratio is the time of the row's limit divided by the time of the row. The limit is "plain
+ * The ratio is the limit's time divided by the row's time. The limit is "plain
  * write" for both `save` rows, "read memory" for `verify in memory`, and `open` for `map` and
  * `verify`.
  *

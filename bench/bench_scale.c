@@ -3,7 +3,7 @@
  *
  * Prints one row per size, for one kind (default: blocked). Each row shows the time of single
  * lookups and of batch lookups of absent keys, and the memory limit at that size (limit.h). The
- * ratio is the time of the limit divided by the time of the batch.
+ * ratio is the limit's time divided by the batch's time.
  */
 #include "bench.h"
 #include "keys.h"

@@ -7,7 +7,7 @@
  * direction. Kinds that count are merged in one direction and only a few times, so that counts do
  * not keep doubling. Readers look up the initial keys and the keys that writers have announced. A
  * single "no" is a failure, because bg_filter_merge is MT-Safe, and guarantees (C1) and (C2) of
- * filter.h hold during a merge. At the end, after one more merge, each filter that was merged into
+ * filter.h hold during a merge. At the end, after one more merge, each destination filter
  * must contain the keys from both filters.
  */
 #include "bloomgate/all.h"

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = "@duckdb/node-api@1.5.6-r.1"
 SKIPPED = 77
 
-# Functions that convert each column's values to the hashed bytes, using Parquet's plain encoding.
+# Functions that convert each column's values to the bytes to be hashed, using Parquet's plain encoding.
 ENCODINGS = {
     "text": lambda v: v.encode(),
     "sparse": lambda v: v.encode(),

@@ -46,7 +46,7 @@ def column_dropped(case):
     case.insert(5)
 
 
-@event("type of the key column dropped", modes=POSTGRES_CHANGES, key="text", setup=nothing, writers=False)
+@event("key column's type dropped", modes=POSTGRES_CHANGES, key="text", setup=nothing, writers=False)
 def type_dropped(case):
     """The change table does not depend on the application's types."""
     case.sql(f"CREATE TYPE color AS ENUM ('red', 'green'); CREATE TABLE {case.table}"

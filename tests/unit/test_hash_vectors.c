@@ -306,7 +306,7 @@ TEST(hasher__check_values_are_frozen)
 struct seed_vector {
     size_t len;
     uint64_t without; /* with seed 0 */
-    uint64_t with;    /* value with the seed of xxHash's own test */
+    uint64_t with;    /* value for the seed in xxHash's own test */
 };
 
 static const struct seed_vector xxh3_vectors[] = {

@@ -122,7 +122,7 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    /* The number of writes and events so far, and their number before each lookup's query. */
+    /* The total number of writes and events, and that total just before each lookup's query. */
     unsigned happened, asked[2];
     bool told[2];
 };

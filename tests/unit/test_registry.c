@@ -548,8 +548,8 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* While a gate is in doubt about a key that is missing from the filter, the tenant stays in memory,
- * because a file cannot record the doubt. */
+/* While a key is missing from a gate's filter, the tenant stays in memory, because its file cannot
+ * record this doubt. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;

@@ -1,5 +1,5 @@
 /*
- * Tests the history of statistics. Each point is returned with the time at which it was added, and
+ * Tests the statistics history. Each point is returned with the time at which it was added, and
  * points that were never added are unknown (NaN). The value for a minute is the mean of its points.
  * The tests also cover ring buffers that wrap around, and clocks that stop, jump or move back.
  */

@@ -625,7 +625,7 @@ TEST(changes__prunes_what_was_saved)
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
     scene_check(&s, 1);
     scene_stop(&s);
-    /* the row for this mark was pruned, so following cannot resume there */
+    /* the row for this mark was pruned, so the follower cannot resume there */
     scene_follow(&s, first);
     scene_check(&s, 2);
     scene_end(&s);

@@ -402,7 +402,7 @@ TEST(users__retired_ones_are_freed)
     const struct user *a = check("a", "1"), *b = check("b", "1");
     user_hold(a);
     CHECK(load("user a on >1 +ping\nuser b on >1"));
-    for (int i = 0; i < 3; i++) { /* a client holds the user */
+    for (int i = 0; i < 3; i++) { /* a client holds a reference to the user */
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
