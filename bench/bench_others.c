@@ -35,7 +35,8 @@ struct others_setup {
     uint32_t k; /* 0 if derived from the rate */
     uint32_t width;
     uint32_t flags;
-    uint32_t part;  /* the filter is planned for n / part keys, not n; 0 means 1 */
+    uint32_t
+        part; /* the filter is sized for n / part keys instead of n; 0 is treated as 1 */
     uint32_t step;  /* each layer has 2^step times as many lines as the previous one */
     uint32_t spare; /* number of additional layers that are not read */
     bool layered;   /* a lookup of an absent key reads a line from each planned layer */

@@ -396,8 +396,8 @@ static void check_info(const bg_filter_info *info)
     FUZZ_MUST(info->units % (UINT64_C(1) << info->foldable) == 0);
 }
 
-/* Checks that the occupancy of each cell is from 0 to 1, and that the occupancy of a single cell
- * matches the number of set bits. */
+/* Checks that the occupancy of each cell is between 0 and 1, and that the occupancy of a single
+ * cell matches the number of set bits. */
 static void check_occupancy(const bg_filter *filter, const bg_filter_info *info,
                             size_t cells)
 {

@@ -99,7 +99,7 @@ verdict      passed
 50
 verdict      passed
 
-# Kinds that can fill up refuse keys when full, and the file stays unchanged.
+# Filters of a kind that can fill up reject keys when full, and the file stays unchanged.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
 ! bloomgate add: c.bg: the filter is full after 18 more keys, and the file is unchanged; build a larger filter

@@ -262,7 +262,7 @@ TEST(small_filter__cut_or_moved)
     free(hashes);
 }
 
-/* Tries all 256 check values, because one of them matches the bytes. */
+/* Tries all 256 check values, so that one of them matches the bytes. */
 TEST(small_filter__layouts_of_later_versions_say_maybe)
 {
     for (unsigned layout = 216; layout < 256; layout++) {

@@ -115,7 +115,8 @@ struct slot {
     uint64_t adds;       /* number of adds so far */
     uint32_t in[IDS];    /* count of each key */
     uint64_t since[IDS]; /* for windows, the period of each key's latest add */
-    uint64_t stamp[IDS]; /* time of that add, or `adds` at that time; 0 if unknown */
+    uint64_t stamp
+        [IDS]; /* time of that add, or the value of `adds` at that time; 0 if unknown */
 };
 
 struct world {
@@ -123,7 +124,7 @@ struct world {
     bg_window_options window;
     enum motion motion;
     uint64_t now; /* the current time */
-    bool adds;    /* whether kinds that can fill up also get forced adds */
+    bool adds;    /* whether forced adds are also tested for kinds that can fill up */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;

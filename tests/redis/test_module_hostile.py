@@ -58,8 +58,8 @@ def use(h):
 
 
 def restore_all(h, bodies, accepted):
-    """Sends payloads with RESTORE. Checks that the filters from accepted payloads contain their keys, and uses these
-    filters."""
+    """Sends payloads with RESTORE. Checks that filters loaded from accepted payloads contain their keys, then exercises
+    these filters."""
     replies = h.connection.pipeline([("RESTORE", "t", 0, sealed(body)) if i % 2 == 0 else ("DEL", "t")
                                      for body in bodies for i in range(2)])[::2]
     for body, reply in zip(bodies, replies):

@@ -451,7 +451,7 @@ def test_cuckoo_filters_that_disagree(h):
     """If any of these fields in a value is wrong, the value is refused, and the log states which field is wrong."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     buckets, size = "number of buckets in a filter", "number of bytes in a filter"
-    names = ["filters", buckets, "items", None, size, None, buckets, buckets, size]
+    names = ["number of filters", buckets, "items", None, size, None, buckets, buckets, size]
     for at, name in enumerate(names):
         if name:
             forged = list(fields)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.parse
 import urllib.request
 
@@ -213,7 +214,12 @@ def test_documents(program):
         for name in (b"users", b'quote"back\\slash', b"new\nline", b"\xff\xfe", "äöü".encode(), b"gate:products", b"a{b=\"c\"} 1", b"", b"x" * 300, b"nul\0"):
             assert s.ask("BG.CREATE", name, "CAPACITY", 100, "ERROR", "0.01") == "OK", name
             s.ask("BG.ADD", name, "x")
-        (samples, about), (open_samples, open_about) = both_forms(a)
+        new = ("bloomgate_service_inserts_total", frozenset({("result", "new")}))
+        for _ in range(600):  # a worker publishes its counters after it has replied
+            (samples, about), (open_samples, open_about) = both_forms(a)
+            if samples[new] == 10:
+                break
+            time.sleep(0.1)
         names = {dict(labels).get("filter") for _, labels in samples}
         assert {"users", 'quote"back\\slash', "new\nline", "äöü", "gate:products", 'a{b="c"} 1'} <= names, names
         same(sum(name == "bloomgate_filter_size_bytes" and dict(labels)["filter"] == "gate:products" for name, labels in samples), 1)

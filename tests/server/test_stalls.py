@@ -170,7 +170,8 @@ def test_users_of_http_leave_threads_to_others(program):
 
 
 def slow_hash(password):
-    """Returns a password hash whose check needs 128 MiB, eight times the default, and takes eight times as long."""
+    """Returns a password hash whose verification needs 128 MiB, eight times the default, and takes eight times as
+    long."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)
     return "$scrypt$ln=17,r=8,p=1$" + "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, digest))

@@ -14,7 +14,7 @@
  *              as soon as they are not in use.
  *   window     a window filter is rotated, and keys added in the current period must be found.
  *
- * Every answer to a lookup of an announced key is checked. At the end, memory use must not have
+ * The result of every lookup of an announced key is checked. At the end, memory use must not have
  * grown: the maximum in the last quarter of the run is compared with the maximum in the second
  * quarter.
  */

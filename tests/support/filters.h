@@ -65,7 +65,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     return 1; /* not 0, because callers divide by this */
 }
 
-/* Returns a k that suits the kind at about 10 bits per key. */
+/* Returns a suitable k for this kind at about 10 bits per key. */
 static inline uint32_t kind_k_usual(bg_kind kind)
 {
     return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;

@@ -192,7 +192,7 @@ static inline void http_story_tell(struct http_story *story, const char *bytes,
                        ? http_story_step_body(story, &t, at + done, held - done, &done)
                        : http_story_step_head(story, &t, at + done, held - done, &done);
         }
-        /* The end of a body can be detected without another byte. */
+        /* The end of a body can be detected without reading another byte. */
         if (t.in_body && more) {
             (void)http_story_step_body(story, &t, at + done, 0, &done);
         }

@@ -471,8 +471,8 @@ TEST(journal__other_files_are_left_alone)
 
 /* ---- Tails and damage ---------------------------------------------------------------- */
 
-/* Creates a journal whose process died after writing ten adds, the first `synced` of which were
- * synced. */
+/* Creates a journal left by a process that died after writing ten adds, of which the first `synced`
+ * had been synced. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
     /* creates the directory before the fork, so that both processes use it */

@@ -312,7 +312,7 @@ static void give_back_stderr(void)
     CHECK(log_open(NULL, LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO));
 }
 
-/* Returns a message with its own address, so that no message counts as a repetition. */
+/* Returns a message with a unique address, so that it is not treated as a duplicate. */
 static const char *message(size_t i)
 {
     static char texts[400][8];

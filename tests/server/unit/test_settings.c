@@ -68,7 +68,7 @@ static void bad(const char *text, const char *said)
     CHECK(draft.mistakes > 0);
 }
 
-/* Returns the errors that settings_check finds in an otherwise valid text. */
+/* Returns the errors that settings_check finds in otherwise valid settings. */
 static const char *whole(const char *text)
 {
     (void)good(text);

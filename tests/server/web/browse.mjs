@@ -241,7 +241,7 @@ async function trySorting(window) {
     const values = await page.locator('td.c-bytes data[data-figure="bytes"]').evaluateAll((all) => all.map((one) => Number(one.value)));
     return values.every((v, i) => i === 0 || values[i - 1] <= v) && (await heading.getAttribute("aria-sort")) === "ascending";
   });
-  check("the address contains the sort order", page.url().includes("sort=bytes"), page.url());
+  check("the URL contains the sort order", page.url().includes("sort=bytes"), page.url());
 }
 
 async function trySearch(window) {
