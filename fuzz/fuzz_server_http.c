@@ -7,9 +7,9 @@
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
-#include "http_fields.h"
-#include "http_response.h"
-#include "http_target.h"
+#include "http/fields.h"
+#include "http/response.h"
+#include "http/target.h"
 #include "support/http_story.h"
 
 /* These objects keep their memory from one input to the next. */

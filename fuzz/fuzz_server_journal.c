@@ -9,8 +9,8 @@
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
-#include "squeeze.h"
 #include "support/journal_memory.h"
+#include "util/squeeze.h"
 
 enum { FUZZ_RECORDS = 1 << 16, FUZZ_STEPS = 200 };
 

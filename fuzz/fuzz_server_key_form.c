@@ -9,8 +9,8 @@
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
-#include "key_form.h"
-#include "source_inside.h"
+#include "source/driver.h"
+#include "source/key_form.h"
 
 #include <sqlite3.h>
 
@@ -79,7 +79,7 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
 {
     const enum key_form form = key_form_of_sqlite(types[type], "BINARY", true);
     int64_t number;
-    /* As in source_sqlite.c, an integer key is also looked up as an integer. */
+    /* As in sqlite/sqlite.c, an integer key is also looked up as an integer. */
     const int ways = source_integer(key, &number) ? 3 : 2;
     FUZZ_MUST(bind(tables[type].insert, how, value) == SQLITE_OK);
     run(tables[type].insert);

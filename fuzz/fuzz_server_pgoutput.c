@@ -1,14 +1,14 @@
 /*
  * fuzz_server_pgoutput.c - parses arbitrary bytes as messages in PostgreSQL's replication stream,
  * as markers in that stream, and as a saved mark (a position at which to resume; see
- * postgres_marker.h).
+ * postgres/marker.h).
  *
  * Input: one byte chooses how the rest is interpreted.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
-#include "pgoutput.h"
-#include "postgres_marker.h"
+#include "postgres/marker.h"
+#include "postgres/pgoutput.h"
 
 static bool lies_in(bg_bytes part, bg_bytes whole)
 {

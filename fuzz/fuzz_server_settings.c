@@ -12,9 +12,9 @@
 #include "fuzz.h"
 #include "fuzz_input.h"
 
-#include "gate_settings.h"
-#include "settings.h"
-#include "users.h"
+#include "config/gate_settings.h"
+#include "config/settings.h"
+#include "config/users.h"
 
 #include <math.h>
 

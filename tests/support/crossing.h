@@ -9,7 +9,7 @@
 
 #include "support/faulty_disk.h"
 
-#include "journal.h"
+#include "journal/journal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

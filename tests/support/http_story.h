@@ -7,8 +7,8 @@
 #ifndef TESTS_HTTP_STORY_H
 #define TESTS_HTTP_STORY_H
 
-#include "buffer.h"
-#include "http.h"
+#include "http/http.h"
+#include "util/buffer.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 #ifndef TESTS_JOURNAL_MEMORY_H
 #define TESTS_JOURNAL_MEMORY_H
 
-#include "journal_frame.h"
-#include "journal_read.h"
+#include "journal/frame.h"
+#include "journal/read.h"
 
 #include <stdio.h>
 #include <string.h>

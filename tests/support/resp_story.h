@@ -7,8 +7,8 @@
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H
 
-#include "resp.h"
-#include "resp_reply.h"
+#include "resp/resp.h"
+#include "resp/resp_reply.h"
 
 #include <stdlib.h>
 

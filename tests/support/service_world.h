@@ -16,12 +16,14 @@
 
 #include "support/check.h"
 
-#include "journal_inside.h"
-#include "persist_inside.h"
-#include "resp_reply.h"
-#include "server.h"
-#include "session.h"
-#include "startup.h"
+#include "core/server.h"
+#include "journal/state.h"
+#include "main/run.h"
+#include "main/startup.h"
+#include "persist/state.h"
+#include "request/session.h"
+#include "resp/resp_reply.h"
+#include "util/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,7 +99,7 @@ static inline bool world_make(struct world *w)
         check_fail(__FILE__, __LINE__, "settings");
     }
     quiet_init(&server->quiet);
-    server->started = server_now();
+    server->started = clock_now();
     server->commands = command_table_create(server_families, server_families_count);
     server->users = users_create(server_families, server_families_count);
     CHECK(users_load(server->users, settings_now(server->store), why));

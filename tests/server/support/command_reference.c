@@ -4,10 +4,11 @@
  */
 #define _GNU_SOURCE /* locks */
 
-#include "cmd.h"
-#include "multi.h"
-#include "server.h"
-#include "slowlog.h"
+#include "core/server.h"
+#include "main/run.h"
+#include "request/cmd.h"
+#include "request/multi.h"
+#include "request/slowlog.h"
 
 #include <stdio.h>
 #include <string.h>

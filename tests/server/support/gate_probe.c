@@ -19,7 +19,7 @@
  */
 #define _GNU_SOURCE /* getline, nanosleep */
 
-#include "gates.h"
+#include "gates/gates.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/scratch.h"
 
-#include "source.h"
+#include "source/source.h"
 
 #include <sqlite3.h>
 #include <stdarg.h>

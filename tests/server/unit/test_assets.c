@@ -1,6 +1,6 @@
 /* Tests that the dashboard's files embedded in the program are all present, complete, and compliant
  * with the content security policy. */
-#include "assets.h"
+#include "api/assets.h"
 #include "support/check.h"
 
 #include <stdio.h>

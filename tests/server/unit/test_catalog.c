@@ -6,7 +6,7 @@
  */
 #define _GNU_SOURCE
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 
 #include "support/check.h"
 

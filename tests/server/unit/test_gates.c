@@ -4,7 +4,7 @@
 
 #include "server/support/source_world.h"
 
-#include "gates.h"
+#include "gates/gates.h"
 
 #include <pthread.h>
 #include <signal.h>

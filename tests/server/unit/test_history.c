@@ -3,7 +3,7 @@
  * points that were never added are unknown (NaN). The value for a minute is the mean of its points.
  * The tests also cover ring buffers that wrap around, and clocks that stop, jump or move back.
  */
-#include "history.h"
+#include "observe/history.h"
 
 #include "support/check.h"
 

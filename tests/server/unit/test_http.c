@@ -5,9 +5,9 @@
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
-#include "http_fields.h"
-#include "http_response.h"
-#include "http_target.h"
+#include "http/fields.h"
+#include "http/response.h"
+#include "http/target.h"
 #include "support/check.h"
 #include "support/http_story.h"
 

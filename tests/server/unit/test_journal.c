@@ -5,9 +5,9 @@
  */
 #define _GNU_SOURCE /* kill, usleep */
 
-#include "journal.h"
+#include "journal/journal.h"
 
-#include "journal_frame.h"
+#include "journal/frame.h"
 #include "support/crossing.h"
 #include "support/disk_lives.h"
 #include "support/files.h"

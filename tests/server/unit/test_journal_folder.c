@@ -5,8 +5,8 @@
  */
 #define _GNU_SOURCE
 
-#include "journal.h"
-#include "journal_frame.h"
+#include "journal/frame.h"
+#include "journal/journal.h"
 
 #include "support/check.h"
 #include "support/scratch.h"

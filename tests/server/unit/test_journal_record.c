@@ -2,7 +2,7 @@
  * Tests journal records. Written records can be read again, their bytes match the documented
  * format, and no other bytes are accepted as a record.
  */
-#include "journal_record.h"
+#include "journal/record.h"
 #include "support/check.h"
 
 #include <stdlib.h>

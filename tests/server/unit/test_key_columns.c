@@ -1,6 +1,6 @@
 /* test_key_columns.c - tests the `keys` setting: its syntax, and the SQL derived from it.
  */
-#include "key_columns.h"
+#include "source/key_columns.h"
 
 #include "support/check.h"
 

@@ -3,9 +3,9 @@
  * the way the database prints it. The expected results in `spellings` were verified with PostgreSQL
  * 15. Further tests compare the rules for SQLite with SQLite itself.
  */
-#include "key_form.h"
+#include "source/key_form.h"
 
-#include "source_inside.h"
+#include "source/driver.h"
 #include "support/check.h"
 
 #include <sqlite3.h>

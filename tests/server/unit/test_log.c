@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/scratch.h"
 
-#include "log.h"
+#include "util/log.h"
 
 #include <fcntl.h>
 #include <pthread.h>

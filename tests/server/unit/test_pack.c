@@ -2,7 +2,7 @@
  * read from journals, so they are untrusted. */
 #define _GNU_SOURCE
 
-#include "pack.h"
+#include "persist/pack.h"
 #include "support/check.h"
 #include "support/scratch.h"
 

@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 
-#include "persist_inside.h"
+#include "persist/state.h"
 #include "support/faulty_disk.h"
 #include "support/scratch.h"
 #include "support/service_world.h"

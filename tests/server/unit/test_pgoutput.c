@@ -2,9 +2,9 @@
  * WAL markers and resume marks. */
 #define _GNU_SOURCE
 
-#include "pgoutput.h"
-#include "postgres_marker.h"
-#include "postgres_publication.h"
+#include "postgres/marker.h"
+#include "postgres/pgoutput.h"
+#include "postgres/publication.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * requests. A thread that removes an object waits for all batches that may have found the object,
  * so that no batch uses a removed object. The thread does not wait for batches that started later.
  */
-#include "quiet.h"
+#include "util/quiet.h"
 
 #include "support/check.h"
 

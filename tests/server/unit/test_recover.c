@@ -10,7 +10,8 @@
 #include "support/scratch.h"
 #include "support/service_world.h"
 
-#include "gate_settings.h"
+#include "config/gate_settings.h"
+#include "util/clock.h"
 
 /* ---- Helpers ------------------------------------------------------------------------------------- */
 
@@ -834,13 +835,13 @@ TEST(recover__expired_names_do_not_come_back)
     must_open(folder);
     CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
     CHECK_STR(world_ask(&w, "BF.ADD b x"), ":1");
-    const uint64_t end = server_now() + 30;
+    const uint64_t end = clock_now() + 30;
     CHECK_STR(world_ask(&w, "PEXPIREAT a %llu", (unsigned long long)end), ":1");
     CHECK_STR(world_ask(&w, "PEXPIREAT b 4000000000000"), ":1");
     ok("SAVE");
     CHECK(world_ack(&w));
     world_crash(&w);
-    while (server_now() <= end) {
+    while (clock_now() <= end) {
     }
     must_open(folder);
     CHECK_STR(world_ask(&w, "EXISTS a"), ":0");

@@ -1,7 +1,7 @@
 /*
  * test_resp_reply.c - tests replies in RESP2 and RESP3, and the buffer that they are written to.
  */
-#include "resp_reply.h"
+#include "resp/resp_reply.h"
 #include "support/check.h"
 
 #include <float.h>

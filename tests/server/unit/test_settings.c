@@ -8,10 +8,10 @@
 #include "support/scratch.h"
 #include "support/streams.h"
 
-#include "gate_settings.h"
-#include "quiet.h"
-#include "settings.h"
-#include "words.h"
+#include "config/gate_settings.h"
+#include "config/settings.h"
+#include "util/quiet.h"
+#include "util/words.h"
 
 #include <ctype.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
 
 #include "server/support/source_world.h"
 
-#include "key_batch.h"
-#include "source_inside.h"
+#include "source/driver.h"
+#include "source/key_batch.h"
 
 #include <pthread.h>
 

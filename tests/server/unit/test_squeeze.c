@@ -1,6 +1,6 @@
 /* Tests compression: the output is small and can be decompressed to the input, and malformed bytes
  * are rejected. */
-#include "squeeze.h"
+#include "util/squeeze.h"
 
 #include "support/check.h"
 

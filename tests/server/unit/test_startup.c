@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/scratch.h"
 
-#include "startup.h"
+#include "main/startup.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

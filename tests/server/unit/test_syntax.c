@@ -1,9 +1,10 @@
 /* test_syntax.c - tests the parser for the descriptions of command arguments. */
 #define _GNU_SOURCE
 
-#include "server.h"
+#include "commands/syntax.h"
+#include "core/server.h"
+#include "main/run.h"
 #include "support/check.h"
-#include "syntax.h"
 
 #include <stdio.h>
 #include <string.h>

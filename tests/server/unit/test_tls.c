@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/scratch.h"
 
-#include "tls.h"
+#include "core/tls.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

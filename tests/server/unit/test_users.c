@@ -7,10 +7,10 @@
 #include "support/check.h"
 #include "support/streams.h"
 
-#include "guesses.h"
-#include "password.h"
-#include "quiet.h"
-#include "users.h"
+#include "config/guesses.h"
+#include "config/password.h"
+#include "config/users.h"
+#include "util/quiet.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 #include "support/scratch.h"
 #include "support/service_world.h"
 
-#include "worker.h"
+#include "request/worker.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,0 +1,449 @@
+/*
+ * api/gates.c - gates over HTTP: lists, lookups and rebuilds.
+ */
+#include "gates/gates.h"
+#include "api/web.h"
+#include "args.h"
+#include "core/server.h"
+#include "observe/observer.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A gate as JSON ------------------------------------------------------------------------------ */
+
+/* Adds up the statistics of lookups that used the filter and of lookups that did not. Statistics
+ * that require reading the filter are from its last examination. */
+static void gates_sum(const struct gate_about *about, const struct figures *figures,
+                      bg_gate_info *sum)
+{
+    bg_gate_info blind = { .struct_size = sizeof blind };
+    sum->struct_size = sizeof *sum;
+    if (bg_gate_get_info(about->gate, figures->examined ? &figures->health : NULL,
+                         sum)) {
+        memset(sum, 0, sizeof *sum);
+    }
+    if (about->blind && bg_gate_get_info(about->blind, NULL, &blind) == BG_OK) {
+        sum->lookups += blind.lookups;
+        for (size_t i = 0; i < 6; i++) {
+            sum->outcomes[i] += blind.outcomes[i];
+        }
+        sum->store_calls += blind.store_calls;
+        sum->store_errors += blind.store_errors;
+        sum->store_nanoseconds += blind.store_nanoseconds;
+        sum->shared += blind.shared;
+    }
+}
+
+static void gates_json_source(struct json *json, const struct gate_about *about)
+{
+    const char *url = about->settings->source ? about->settings->source : "";
+    json_object(json, "source");
+    json_text(json, "type", strncmp(url, "sqlite", 6) == 0 ? "sqlite" : "postgresql");
+    json_text(json, "state",
+              about->source_up               ? "up"
+              : about->phase == GATE_WAITING ? "connecting"
+                                             : "down");
+    if (about->source_text[0] && !about->source_up) {
+        json_text(json, "error", about->source_text);
+    } else {
+        json_null(json, "error");
+    }
+    json_text(json, "follows", about->settings->follow);
+    json_close(json, '}');
+}
+
+/* Writes a gate's filter. The filter has no name, and only the gate adds keys to it. */
+static void gates_json_filter(struct json *json, const struct gate_about *about,
+                              const struct figures *figures)
+{
+    const bg_slot_health *h = &figures->health;
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    bg_pin pin;
+    bg_slot_pin(about->slot, &pin);
+    const bg_filter *base = object_base(&pin);
+    const bool there = base && bg_slot_get_info(about->slot, &stats) == BG_OK;
+    if (there) {
+        json_object(json, "filter");
+        json_text(json, "kind", bg_kind_name(bg_filter_kind(base)));
+        json_count(json, "bytes", bg_filter_size_bytes(base));
+        json_count(json, "layers", stats.filters);
+        if (bg_filter_kind(base) == BG_KIND_SCALABLE) {
+            json_null(json, "capacity"); /* the filter grows */
+        } else {
+            json_count(json, "capacity", bg_filter_capacity(base));
+        }
+    }
+    bg_slot_unpin(about->slot, &pin);
+    if (!there) {
+        json_null(json, "filter");
+        return;
+    }
+    const bool known = figures->examined != 0;
+    web_json_estimate(json, "items", known, &h->items);
+    web_json_known(json, "fill", known, h->fill);
+    web_json_estimate(json, "measured", known, &h->measured);
+    web_json_known(json, "examined", known, (double)figures->examined / 1000);
+    json_bool(json, "overflowed", known && h->overflowed);
+    json_close(json, '}');
+}
+
+static void gates_json_complete(struct json *json, const struct gate_about *about)
+{
+    json_object(json, "complete");
+    json_text(json, "state",
+              about->phase == GATE_BUILDING  ? "building"
+              : about->trusted               ? "complete"
+              : about->phase == GATE_WAITING ? "unknown"
+                                             : "catching_up");
+    json_count(json, "sequence", about->position);
+    web_json_known(json, "lag_seconds", about->lag >= 0, about->lag);
+    if (about->builds) {
+        json_count(json, "keys", about->build_keys);
+    } else {
+        json_null(json, "keys");
+    }
+    json_close(json, '}');
+}
+
+static void gates_json_outcomes(struct json *json, const bg_gate_info *stats)
+{
+    json_count(json, "lookups", stats->lookups);
+    json_object(json, "outcomes");
+    for (unsigned i = 0; i < 6; i++) {
+        json_count(json, bg_outcome_name((bg_outcome)i), stats->outcomes[i]);
+    }
+    json_close(json, '}');
+    json_object(json, "truth");
+    json_count(json, "calls", stats->store_calls);
+    json_count(json, "errors", stats->store_errors);
+    json_exact(json, "seconds", (double)stats->store_nanoseconds / 1e9);
+    json_close(json, '}');
+    json_count(json, "avoided", stats->avoided);
+    json_count(json, "wasted", stats->wasted);
+}
+
+static void gates_json_figures(struct json *json, const struct gate_about *about,
+                               const bg_gate_info *stats)
+{
+    static const char *const breakers[] = { "closed", "open", "trying" };
+    const uint64_t absent =
+        stats->outcomes[BG_OUTCOME_ABSENT_BY_FILTER] + stats->wasted;
+    web_json_estimate(json, "observed", absent > 0, &stats->observed);
+    web_json_known(json, "predicted", stats->predicted > 0, stats->predicted);
+    web_json_known(json, "target", about->settings->rate > 0, about->settings->rate);
+    json_bool(json, "drifting", stats->drifting);
+    json_bool(json, "doubtful", stats->doubtful);
+    json_object(json, "breaker");
+    json_text(json, "state",
+              about->settings->breaker_failures ? breakers[stats->breaker % 3]
+                                                : "none");
+    json_count(json, "opened", stats->breaker_opened);
+    json_count(json, "spared", stats->spared_by_breaker);
+    json_close(json, '}');
+    json_count(json, "audits", stats->audits);
+    json_count(json, "false_negatives", stats->false_negatives);
+    json_count(json, "shared", stats->shared);
+    json_count(json, "reported", stats->reported);
+    json_object(json, "negative_cache");
+    json_count(json, "entries", stats->negative_entries);
+    json_count(json, "hits", stats->negative_hits);
+    json_close(json, '}');
+    json_count(json, "writes", stats->writes);
+    json_count(json, "write_errors", stats->write_errors);
+}
+
+static void gates_json_rebuild(struct json *json, const struct gate_about *about)
+{
+    if (about->phase == GATE_BUILDING || about->phase == GATE_REBUILDING) {
+        json_object(json, "rebuild");
+        json_text(json, "phase", "adding");
+        json_count(json, "keys", about->progress_keys);
+        if (about->progress_expected) {
+            json_count(json, "expected", about->progress_expected);
+        } else {
+            json_null(json, "expected");
+        }
+        json_null(json, "seconds");
+        json_null(json, "seconds_left");
+        json_close(json, '}');
+    } else {
+        json_null(json, "rebuild");
+    }
+    json_count(json, "rebuilds", about->builds);
+    json_count(json, "rebuilds_failed", about->build_failures);
+    if (about->build_text[0]) {
+        json_text(json, "last_failure", about->build_text);
+    } else {
+        json_null(json, "last_failure");
+    }
+}
+
+static void gates_json_health(struct json *json, const struct gate_about *about,
+                              const bg_gate_info *stats)
+{
+    struct {
+        bool is;
+        const char *code, *text, *status;
+    } reasons[] = {
+        { stats->false_negatives > 0, "false_negatives",
+          "audits found false negatives: all keys are being reread", "act" },
+        { stats->doubtful, "doubtful",
+          "a key could not be added: every lookup queries the source", "act" },
+        { !about->source_up, "incomplete",
+          "the source cannot be followed: see source.error", "act" },
+        { !about->trusted && about->source_up, "incomplete",
+          "the filter has not been proven complete: every lookup queries the source",
+          "watch" },
+        { stats->drifting, "drifting",
+          "there are more false positives than the fill level explains: some absent keys are "
+          "queried repeatedly",
+          "watch" },
+    };
+    const char *worst = "fine";
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].is && strcmp(worst, "act") != 0) {
+            worst = reasons[i].status;
+        }
+    }
+    json_object(json, "health");
+    json_text(json, "status", worst);
+    json_list(json, "reasons");
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].is) {
+            json_object(json, NULL);
+            json_text(json, "code", reasons[i].code);
+            json_text(json, "text", reasons[i].text);
+            json_close(json, '}');
+        }
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void gates_json(struct json *json, const struct server *server,
+                       const struct gate_about *about)
+{
+    const struct figures figures = observer_gate_figures(server->observer, about->name);
+    bg_gate_info stats;
+    gates_sum(about, &figures, &stats);
+    json_text(json, "name", about->name);
+    gates_json_filter(json, about, &figures);
+    gates_json_source(json, about);
+    gates_json_complete(json, about);
+    gates_json_outcomes(json, &stats);
+    gates_json_figures(json, about, &stats);
+    gates_json_rebuild(json, about);
+    gates_json_health(json, about, &stats);
+}
+
+/* ---- Routes ------------------------------------------------------------------------------------------ */
+
+struct gates_telling {
+    struct web_request *request;
+    struct json *json;
+};
+
+static bool gates_may_see(const struct web_request *request, const char *name,
+                          size_t len)
+{
+    return user_may_touch(request->client->user, (bg_bytes){ name, len }, USER_READ);
+}
+
+static void gates_tell_row(void *context, const struct gate_about *about)
+{
+    const struct gates_telling *telling = context;
+    if (gates_may_see(telling->request, about->name, strlen(about->name))) {
+        json_object(telling->json, NULL);
+        gates_json(telling->json, telling->request->session->server, about);
+        json_close(telling->json, '}');
+    }
+}
+
+static void gates_tell_one(void *context, const struct gate_about *about)
+{
+    const struct gates_telling *telling = context;
+    gates_json(telling->json, telling->request->session->server, about);
+}
+
+static void gates_list(struct web_request *request)
+{
+    struct web_json json;
+    struct gates *gates = request->session->server->gates;
+    if (!web_may(request, "BG.LOOKUP")) {
+        return;
+    }
+    if (!web_json_begin(request, &json)) {
+        return;
+    }
+    struct gates_telling telling = { request, &json.json };
+    json_list(&json.json, "gates");
+    if (gates) {
+        gates_each(gates, gates_tell_row, &telling);
+    }
+    json_close(&json.json, ']');
+    web_json_end(request, &json);
+}
+
+static void gates_none(struct web_request *request, bg_bytes name)
+{
+    char shown[64];
+    web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
+}
+
+/* Reads the name of a gate that the user may see. Returns false after sending a 404 response. */
+static bool gates_name(struct web_request *request, bg_bytes *name)
+{
+    if (!web_name(request, 3, name) || !web_may(request, "BG.LOOKUP")) {
+        return false;
+    }
+    if (!request->session->server->gates
+        || !gates_may_see(request, name->data, name->len)) {
+        gates_none(request, *name);
+        return false;
+    }
+    return true;
+}
+
+static void gates_answer(struct web_request *request, bg_bytes name, int status)
+{
+    struct web_json json;
+    bg_errinfo info = { 0 };
+    if (!web_json_begin(request, &json)) {
+        return;
+    }
+    struct gates_telling telling = { request, &json.json };
+    const bg_err err = gates_about(request->session->server->gates, name,
+                                   gates_tell_one, &telling, &info);
+    request->answer.status = status;
+    web_json_end(request, &json);
+    if (err) {
+        gates_none(request, name);
+    }
+}
+
+static void gates_get(struct web_request *request)
+{
+    bg_bytes name;
+    if (gates_name(request, &name)) {
+        gates_answer(request, name, 200);
+    }
+}
+
+static void gates_post_rebuild(struct web_request *request)
+{
+    bg_bytes name;
+    bg_errinfo info = { 0 };
+    if (!gates_name(request, &name) || !web_may(request, "BG.REBUILD")) {
+        return;
+    }
+    const bg_err err = gates_rebuild(request->session->server->gates, name, &info);
+    if (err == BG_EBUSY) {
+        web_error(request, 409, "busy", "the filter is already being rebuilt");
+    } else if (err) {
+        web_failed(request, err, &info);
+    } else {
+        gates_answer(request, name, 202);
+    }
+}
+
+/* Reads the elements of a list. Returns their number. */
+static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
+{
+    struct json_span text;
+    int n = 0;
+    while (json_read_element(r) && json_read_string(r, &text)) {
+        if (n == 1000) {
+            r->error = "at most 1000 keys";
+            break;
+        }
+        keys[n++] = (bg_bytes){ text.bytes, text.len };
+    }
+    return n;
+}
+
+/* Reads the keys to look up. Returns their number, or -1 after sending an error. */
+static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
+{
+    struct json_reader r;
+    struct json_span member;
+    bool base64 = false;
+    int n = 0;
+    if (!web_body(request, &r)) {
+        return -1;
+    }
+    if (json_read_open(&r, '{')) {
+        while (json_read_member(&r, &member)) {
+            if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
+                n = gates_read_list(&r, keys);
+            } else if (json_read_is(&member, "encoding")) {
+                (void)web_read_encoding(&r, &base64);
+            } else if (!r.error) {
+                (void)json_read_skip(&r);
+            }
+        }
+    }
+    if (!web_body_end(request, &r)) {
+        return -1;
+    }
+    for (int i = 0; base64 && i < n; i++) {
+        if (!web_base64_read(keys[i], (char *)keys[i].data, &keys[i].len)) {
+            web_error(request, 400, "bad_request", "keys: a key is not valid base64");
+            return -1;
+        }
+    }
+    if (n == 0) {
+        web_error(request, 400, "bad_request", "keys: found none, expected 1 to 1000");
+        return -1;
+    }
+    return n;
+}
+
+static void gates_post_lookup(struct web_request *request)
+{
+    bg_bytes name, keys[1000];
+    bg_outcome outcomes[1000];
+    bg_errinfo info = { 0 };
+    struct web_json json;
+    if (!gates_name(request, &name)) {
+        return;
+    }
+    const int n = gates_read_keys(request, keys);
+    const uint64_t began = clock_nanoseconds();
+    for (int i = 0; i < n; i++) {
+        const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
+                                        NULL, &outcomes[i], &info);
+        if (err) {
+            gates_none(request, name);
+            return;
+        }
+    }
+    if (n < 0 || !web_json_begin(request, &json)) {
+        return;
+    }
+    json_list(&json.json, "results");
+    for (int i = 0; i < n; i++) {
+        const bool unknown =
+            outcomes[i] == BG_OUTCOME_UNKNOWN || outcomes[i] == BG_OUTCOME_FAILED;
+        json_object(&json.json, NULL);
+        json_text(&json.json, "outcome", bg_outcome_name(outcomes[i]));
+        if (unknown) {
+            json_null(&json.json, "present");
+        } else {
+            json_bool(&json.json, "present", outcomes[i] == BG_OUTCOME_PRESENT);
+        }
+        json_close(&json.json, '}');
+    }
+    json_close(&json.json, ']');
+    json_exact(&json.json, "seconds", (double)(clock_nanoseconds() - began) / 1e9);
+    web_json_end(request, &json);
+}
+
+const struct web_route web_gate_routes[] = {
+    { "GET", "/api/v1/gates", 0, gates_list },
+    { "GET", "/api/v1/gates/*", 0, gates_get },
+    { "POST", "/api/v1/gates/*/lookup", WEB_CHANGES, gates_post_lookup },
+    { "POST", "/api/v1/gates/*/rebuild", WEB_CHANGES, gates_post_rebuild },
+    { NULL, NULL, 0, NULL },
+};

@@ -1,0 +1,374 @@
+/*
+ * api/list.c - GET /api/v1/filters: search, sort and paginate.
+ *
+ * The cursor of a list sorted by name is '=' followed by the last name in base64url. The next page
+ * starts after that name, even if filters have been added or dropped in the meantime. For other
+ * sort orders, and after very long names, the cursor is the number of filters returned so far.
+ */
+#include "api/filters.h"
+#include "api/health.h"
+#include "args.h"
+#include "core/server.h"
+#include "observe/observer.h"
+#include "pattern.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* A filter in a list, with its sort key. */
+struct row {
+    struct entry *entry;
+    bg_bytes name;
+    double key; /* NaN if unknown; NaN sorts last */
+    const char *word;
+};
+
+enum { LIST_CURSOR = 6000, LIST_NAME = 4096 };
+
+struct listing {
+    char pattern[1025], search[1025], sort[32], order[8], health[16], kind[32];
+    bool has_pattern, has_search, has_health, has_kind, has_after;
+    bool by_name, down;
+    char cursor[LIST_CURSOR], after_room[LIST_CURSOR];
+    bg_bytes after; /* last name of the previous page */
+    uint64_t count, offset;
+    struct row *rows;
+    size_t n, room, total;
+};
+
+static const char *const list_sorts[] = { "name",     "kind",  "items",
+                                          "capacity", "fill",  "predicted",
+                                          "observed", "bytes", "queries",
+                                          "avoided",  "age",   "health" };
+
+static double row_key(struct web_request *request, const char *sort,
+                      struct entry *entry)
+{
+    struct object *object = entry->object;
+    bg_slot_info stats;
+    bg_estimate observed;
+    if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
+        return 0; /* sorted as text, without a numeric key */
+    }
+    const struct figures f =
+        observer_figures(request->session->server->observer, entry);
+    object_about(object, &stats);
+    const double unknown = (double)NAN;
+    if (strcmp(sort, "items") == 0) {
+        return f.examined ? f.health.items.value : unknown;
+    }
+    if (strcmp(sort, "fill") == 0) {
+        return f.examined ? f.health.fill : unknown;
+    }
+    if (strcmp(sort, "predicted") == 0) {
+        return f.examined ? f.health.rate : unknown;
+    }
+    if (strcmp(sort, "observed") == 0) {
+        return filter_observed(object, &stats, &observed) ? observed.value : unknown;
+    }
+    if (strcmp(sort, "capacity") == 0) {
+        const uint64_t capacity = filter_capacity(object, &f);
+        return capacity ? (double)capacity : unknown;
+    }
+    if (strcmp(sort, "bytes") == 0) {
+        return (double)object_bytes(object);
+    }
+    if (strcmp(sort, "queries") == 0) {
+        return (double)stats.queries;
+    }
+    if (strcmp(sort, "avoided") == 0) {
+        return (double)(stats.queries - stats.maybes);
+    }
+    if (strcmp(sort, "age") == 0) {
+        return -(double)entry->created;
+    }
+    if (strcmp(sort, "health") == 0) {
+        const enum health health = health_of(object, &f);
+        return health == HEALTH_UNKNOWN ? unknown : (double)health;
+    }
+    return 0;
+}
+
+static int row_by_name(const struct row *a, const struct row *b)
+{
+    const size_t least = a->name.len < b->name.len ? a->name.len : b->name.len;
+    const int order = least ? memcmp(a->name.data, b->name.data, least) : 0;
+    return order ? order : (a->name.len > b->name.len) - (a->name.len < b->name.len);
+}
+
+static int row_compare(const struct row *a, const struct row *b, int sign)
+{
+    const bool a_unknown = isnan(a->key), b_unknown = isnan(b->key);
+    int order = 0;
+    if (a_unknown || b_unknown) {
+        /* unknown values are sorted last in either order */
+        order = a_unknown - b_unknown;
+    } else if (a->word) {
+        const int words = strcmp(a->word, b->word);
+        order = sign * ((words > 0) - (words < 0));
+    } else {
+        order = sign * ((a->key > b->key) - (a->key < b->key));
+    }
+    return order ? order : row_by_name(a, b);
+}
+
+static int row_up(const void *a, const void *b)
+{
+    return row_compare(a, b, 1);
+}
+
+static int row_down(const void *a, const void *b)
+{
+    return row_compare(a, b, -1);
+}
+
+static int row_name_down(const void *a, const void *b)
+{
+    return -row_by_name(a, b);
+}
+
+static bool list_has(bg_bytes name, const char *text)
+{
+    const size_t n = strlen(text);
+    const char *bytes = name.data;
+    for (size_t i = 0; n <= name.len && i <= name.len - n; i++) {
+        if (strncasecmp(bytes + i, text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_wants(struct web_request *request, const struct listing *list,
+                       struct entry *entry, bg_bytes name)
+{
+    if (list->has_pattern
+        && !pattern_matches(list->pattern, strlen(list->pattern), name.data,
+                            name.len)) {
+        return false;
+    }
+    if (list->has_search && !list_has(name, list->search)) {
+        return false;
+    }
+    if (list->has_kind
+        && strcmp(list->kind, bg_kind_name((bg_kind)entry->object->shape.kind)) != 0) {
+        return false;
+    }
+    if (list->has_health) {
+        const struct figures f =
+            observer_figures(request->session->server->observer, entry);
+        return strcmp(list->health, health_name(health_of(entry->object, &f))) == 0;
+    }
+    return true;
+}
+
+static bool list_push(struct listing *list, const struct row *row)
+{
+    if (list->n == list->room) {
+        const size_t room = list->room ? 2 * list->room : 256;
+        struct row *rows = realloc(list->rows, room * sizeof *rows);
+        if (!rows) {
+            return false;
+        }
+        list->rows = rows;
+        list->room = room;
+    }
+    list->rows[list->n++] = *row;
+    return true;
+}
+
+/* Counts a filter and, if it matches, adds it to the list and sets *kept. Returns false if
+ * out of memory. */
+static bool list_consider(struct web_request *request, struct listing *list,
+                          struct entry *entry, bool *kept)
+{
+    struct row row = { .entry = entry, .name = catalog_name(entry) };
+    *kept = false;
+    if (!user_may_touch(request->client->user, row.name, USER_READ)) {
+        return true;
+    }
+    list->total++;
+    if (!list_wants(request, list, entry, row.name)) {
+        return true;
+    }
+    row.key = row_key(request, list->sort, entry);
+    if (strcmp(list->sort, "kind") == 0) {
+        row.word = bg_kind_name((bg_kind)entry->object->shape.kind);
+    }
+    *kept = list_push(list, &row);
+    return *kept;
+}
+
+/* Collects all matching filters and holds their entries. Returns false if out of memory. */
+static bool list_gather(struct web_request *request, struct listing *list)
+{
+    struct server *server = request->session->server;
+    struct entry *some[64];
+    uint64_t after = 0;
+    size_t n = 0;
+    bool good = true;
+    while (good && (n = catalog_scan(server->catalog, after, some, 64)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            bool kept = false;
+            good = good && list_consider(request, list, some[i], &kept);
+            if (!kept) {
+                catalog_release(some[i]);
+            }
+        }
+    }
+    return good;
+}
+
+/* Reads the cursor, which marks the end of the previous page. Returns false after sending a 400
+ * response. */
+static bool list_read_cursor(struct web_request *request, struct listing *list)
+{
+    const bg_bytes text = { list->cursor, strlen(list->cursor) };
+    if (list->cursor[0] == '=' && list->by_name) {
+        list->has_after = true;
+        if (web_name_read(text, list->after_room, &list->after)) {
+            return true;
+        }
+    } else if (args_count(text, &list->offset)) {
+        return true;
+    }
+    web_error(
+        request, 400, "bad_request",
+        "cursor: found \"%.40s\", expected the value of `next` from a previous page",
+        list->cursor);
+    return false;
+}
+
+static bool list_read_words(struct web_request *request, struct listing *list)
+{
+    static const char *const orders[] = { "asc", "desc" };
+    static const char *const healths[] = { "fine", "watch", "act", "unknown" };
+    static const char *const kinds[] = {
+#define LIST_KIND(NAME, number, name) #name,
+        BG_KINDS(LIST_KIND)
+#undef LIST_KIND
+    };
+    bool has_sort = false, has_order = false;
+    if (!web_choice(request, "health", healths, 4, list->health, sizeof list->health,
+                    &list->has_health)
+        || !web_choice(request, "kind", kinds, sizeof kinds / sizeof *kinds, list->kind,
+                       sizeof list->kind, &list->has_kind)
+        || !web_choice(request, "sort", list_sorts,
+                       sizeof list_sorts / sizeof *list_sorts, list->sort,
+                       sizeof list->sort, &has_sort)
+        || !web_choice(request, "order", orders, 2, list->order, sizeof list->order,
+                       &has_order)) {
+        return false;
+    }
+    if (!has_sort) {
+        (void)snprintf(list->sort, sizeof list->sort, "name");
+    }
+    list->by_name = strcmp(list->sort, "name") == 0;
+    list->down = has_order && strcmp(list->order, "desc") == 0;
+    return true;
+}
+
+static bool list_read(struct web_request *request, struct listing *list)
+{
+    bool has_cursor = false;
+    if (!web_text(request, "pattern", list->pattern, sizeof list->pattern,
+                  &list->has_pattern)
+        || !web_text(request, "search", list->search, sizeof list->search,
+                     &list->has_search)
+        || !list_read_words(request, list)
+        || !web_text(request, "cursor", list->cursor, sizeof list->cursor, &has_cursor)
+        || !web_count(request, "count", 1, 1000, 100, &list->count)
+        || !web_count(request, "offset", 0, UINT32_MAX, 0, &list->offset)) {
+        return false;
+    }
+    if (has_cursor && list->offset > 0) {
+        web_error(request, 400, "bad_request", "offset and cursor cannot be combined");
+        return false;
+    }
+    return !has_cursor || list_read_cursor(request, list);
+}
+
+/* Returns the index of the first row of the page. */
+static size_t list_first(const struct listing *list)
+{
+    const struct row after = { .name = list->after };
+    size_t i = list->has_after ? 0 : list->offset;
+    while (list->has_after && i < list->n) {
+        const int order = row_by_name(&list->rows[i], &after);
+        if (list->down ? order < 0 : order > 0) {
+            break;
+        }
+        i++;
+    }
+    return i;
+}
+
+static void list_write_next(struct json *json, const struct listing *list, size_t i)
+{
+    char number[32];
+    if (i >= list->n) {
+        json_null(json, "next");
+        return;
+    }
+    const bg_bytes last = i > 0 ? list->rows[i - 1].name : (bg_bytes){ "", 0 };
+    char *name =
+        list->by_name && i > 0 && last.len <= LIST_NAME ? web_segment(last) : NULL;
+    if (name) {
+        json_text(json, "next", name);
+    } else {
+        (void)snprintf(number, sizeof number, "%zu", i);
+        json_text(json, "next", number);
+    }
+    free(name);
+}
+
+static void list_answer(struct web_request *request, const struct listing *list)
+{
+    struct web_json json;
+    if (!web_json_begin(request, &json)) {
+        return;
+    }
+    json_list(&json.json, "filters");
+    const size_t first = list_first(list);
+    size_t i = first;
+    for (; i < list->n && i < first + list->count; i++) {
+        json_object(&json.json, NULL);
+        web_json_filter(&json.json, request, list->rows[i].entry, false);
+        json_close(&json.json, '}');
+    }
+    json_close(&json.json, ']');
+    list_write_next(&json.json, list, i);
+    json_count(&json.json, "total", list->total);
+    json_count(&json.json, "matched", list->n);
+    web_json_end(request, &json);
+}
+
+void filters_list(struct web_request *request)
+{
+    static _Thread_local struct listing list; /* too large for the stack */
+    struct session *session = request->session;
+    list = (struct listing){ .n = 0 };
+    if (!web_may(request, "SCAN") || !list_read(request, &list)) {
+        return;
+    }
+    quiet_enter(&session->server->quiet, session->seat); /* protects the names */
+    if (list_gather(request, &list)) {
+        if (list.n) {
+            qsort(list.rows, list.n, sizeof *list.rows,
+                  !list.down     ? row_up
+                  : list.by_name ? row_name_down
+                                 : row_down);
+        }
+        list_answer(request, &list);
+    } else {
+        web_error(request, 507, "out_of_memory", "out of memory");
+    }
+    quiet_leave(&session->server->quiet, session->seat);
+    for (size_t i = 0; i < list.n; i++) {
+        catalog_release(list.rows[i].entry);
+    }
+    free(list.rows);
+}

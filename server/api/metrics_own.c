@@ -1,0 +1,290 @@
+/*
+ * api/metrics_own.c - metrics of the service itself, which follow the metrics of filters and gates.
+ * A test checks that docs/metrics.md lists them all.
+ */
+#include "api/metrics.h"
+#include "api/metrics_parts.h"
+#include "core/server.h"
+#include "gates/gates.h"
+#include "ledger.h"
+#include "observe/observer.h"
+#include "persist/persist.h"
+#include "request/jobs.h"
+#include "request/totals.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void own_family(struct own *own, const char *name, enum own_type type, const char *help)
+{
+    static const char *const types[] = { "gauge", "counter", "histogram" };
+    char line[512];
+    const char *ending = type == OWN_COUNTER && !own->open ? "_total" : "";
+    own->name = name;
+    own->type = type;
+    (void)snprintf(line, sizeof line, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, ending,
+                   help, name, ending, types[type]);
+    buffer_text(own->out, line);
+}
+
+void own_sample(const struct own *own, const char *labels, double value)
+{
+    char line[400];
+    (void)snprintf(line, sizeof line, "%s%s%s %.17g\n", own->name,
+                   own->type == OWN_COUNTER ? "_total" : "", labels, value);
+    buffer_text(own->out, line);
+}
+
+static void own_gauge(struct own *own, const char *name, const char *help, double value)
+{
+    own_family(own, name, OWN_GAUGE, help);
+    own_sample(own, "", value);
+}
+
+static void own_counter(struct own *own, const char *name, const char *help,
+                        uint64_t value)
+{
+    own_family(own, name, OWN_COUNTER, help);
+    own_sample(own, "", (double)value);
+}
+
+/* ---- The service ------------------------------------------------------------------------------- */
+
+static void own_service(struct own *own, struct server *server, uint64_t told)
+{
+    const struct settings *settings = settings_now(server->store);
+    own_gauge(own, "bloomgate_service_up",
+              "1 if the service is serving requests, 0 if it is loading or stopping.",
+              atomic_load(&server->phase) == SERVER_SERVING);
+    own_gauge(own, "bloomgate_service_start_time_seconds",
+              "Start time of the service, in seconds since the Unix epoch.",
+              (double)server->started / 1000);
+    own_gauge(own, "bloomgate_service_filters", "Number of filters.",
+              (double)catalog_count(server->catalog));
+    own_gauge(own, "bloomgate_service_max_filters",
+              "Maximum number of filters (max-filters).",
+              (double)settings->max_filters);
+    own_gauge(own, "bloomgate_service_reported_filters",
+              "Filters that this document reports by name.", (double)told);
+    own_gauge(own, "bloomgate_service_filter_bytes", "Memory used by all filters.",
+              (double)catalog_bytes(server->catalog));
+    own_gauge(own, "bloomgate_service_used_bytes",
+              "Memory that counts toward maxmemory: filters, objects, buffers and "
+              "transfers.",
+              (double)ledger_used());
+    own_gauge(own, "bloomgate_service_max_bytes",
+              "Memory limit (maxmemory); 0 means no limit.",
+              (double)settings->maxmemory);
+    own_gauge(own, "bloomgate_service_resident_bytes",
+              "Resident memory of the process.", (double)observer_rss());
+    own_gauge(own, "bloomgate_service_waiting_jobs",
+              "Requests waiting for a job thread.", (double)jobs_waiting(server->jobs));
+    own_counter(own, "bloomgate_service_log_dropped_lines",
+                "Log lines that could not be written.", log_dropped());
+}
+
+static void own_keys(struct own *own, struct server *server)
+{
+    const struct observer_totals t = observer_totals(server->observer);
+    own_family(
+        own, "bloomgate_service_queries", OWN_COUNTER,
+        "Keys looked up in all filters, including dropped filters, by result. Values "
+        "may be a few seconds old.");
+    own_sample(own, "{result=\"maybe\"}", (double)t.maybes);
+    own_sample(own, "{result=\"no\"}", (double)(t.queries - t.maybes));
+    own_family(
+        own, "bloomgate_service_inserts", OWN_COUNTER,
+        "Keys in add requests to all filters, including dropped filters, by result. "
+        "Values may be a few seconds old.");
+    own_sample(own, "{result=\"new\"}", (double)t.news);
+    own_sample(own, "{result=\"maybe_present\"}", (double)(t.adds - t.news));
+    own_sample(own, "{result=\"rejected\"}", (double)t.refused);
+}
+
+static void own_traffic(struct own *own, const struct server *server)
+{
+    const double http = (double)atomic_load(&server->http_clients);
+    const double all = (double)atomic_load(&server->clients);
+    struct server_totals t;
+    server_count_totals(server, &t);
+    own_family(own, "bloomgate_service_connections", OWN_GAUGE,
+               "Open connections, by protocol.");
+    own_sample(own, "{protocol=\"resp\"}", fmax(all - http, 0));
+    own_sample(own, "{protocol=\"http\"}", http);
+    own_gauge(own, "bloomgate_service_max_connections",
+              "Maximum number of connections "
+              "(maxclients).",
+              (double)settings_now(server->store)->maxclients);
+    own_counter(own, "bloomgate_service_accepted_connections", "Connections accepted.",
+                t.accepted);
+    own_family(
+        own, "bloomgate_service_ended_connections", OWN_COUNTER,
+        "Connections refused or closed by the service: rejected (too many "
+        "connections), timed_out (idle or too slow), or overflowed (replies were not "
+        "read).");
+    own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
+    own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
+    own_sample(own, "{reason=\"overflowed\"}", (double)t.overflowed);
+    own_family(own, "bloomgate_service_requests", OWN_COUNTER, "Requests by protocol.");
+    own_sample(own, "{protocol=\"resp\"}", (double)t.requests);
+    own_sample(own, "{protocol=\"http\"}", (double)t.http_requests);
+    own_counter(own, "bloomgate_service_request_errors",
+                "RESP requests that failed with an error.", t.errors);
+    own_counter(own, "bloomgate_service_received_bytes", "Bytes received.", t.bytes_in);
+    own_counter(own, "bloomgate_service_sent_bytes", "Bytes sent.", t.bytes_out);
+}
+
+static void own_add_refusals(void *context, const struct user *user,
+                             const char *const *words, size_t n)
+{
+    struct user_figures *sums = context;
+    struct user_figures figures;
+    (void)words;
+    (void)n;
+    user_about(user, &figures);
+    sums->refused_rate += figures.refused_rate;
+    sums->refused_rights += figures.refused_rights;
+}
+
+static void own_refusals(struct own *own, struct server *server)
+{
+    struct user_figures sums = { .refused_rate = 0 };
+    users_each(server->users, own_add_refusals, &sums);
+    own_family(
+        own, "bloomgate_service_refusals", OWN_COUNTER,
+        "Requests refused because of user limits: rate (adds over the rate limit) or "
+        "rights (commands or names that the user may not use).");
+    own_sample(own, "{reason=\"rate\"}", (double)sums.refused_rate);
+    own_sample(own, "{reason=\"rights\"}", (double)sums.refused_rights);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------- */
+
+static void own_files(struct own *own, const struct server *server)
+{
+    struct persist_stats p = { 0 };
+    if (!server->persist) {
+        return;
+    }
+    persist_about(server->persist, &p);
+    own_gauge(own, "bloomgate_journal_size_bytes", "Size of the journal files.",
+              (double)p.journal_bytes);
+    own_gauge(own, "bloomgate_journal_unsynced_frames",
+              "Journal records not yet flushed to disk.", (double)p.unsynced);
+    own_counter(own, "bloomgate_journal_syncs", "Journal flushes to disk.", p.syncs);
+    own_gauge(own, "bloomgate_journal_failed",
+              "1 if the journal cannot be written and changes are refused.", p.failed);
+    own_family(own, "bloomgate_snapshots", OWN_COUNTER, "Snapshots.");
+    own_sample(own, "{result=\"ok\"}", (double)p.snapshots);
+    own_sample(own, "{result=\"failed\"}", (double)p.snapshot_failures);
+    own_gauge(
+        own, "bloomgate_snapshot_age_seconds",
+        "Seconds since the last snapshot, or since startup if there is none.",
+        (double)(clock_now() - (p.last_snapshot ? p.last_snapshot : server->started))
+            / 1000);
+    own_gauge(own, "bloomgate_snapshot_overdue_seconds",
+              "Seconds by which a snapshot is overdue according to the settings.",
+              p.overdue_seconds);
+    own_gauge(own, "bloomgate_snapshot_duration_seconds",
+              "Duration of the last snapshot.", p.last_snapshot_seconds);
+}
+
+/* ---- Gates ------------------------------------------------------------------------------------- */
+
+enum { OWN_GATES = 256 };
+
+struct own_gate {
+    char labels[80];
+    bool up, trusted;
+    double lag, progress;
+    uint64_t changes, builds, failures;
+    bg_gate_info blind;
+};
+
+struct own_gates {
+    struct own_gate items[OWN_GATES];
+    size_t n;
+};
+
+static void own_take_gate(void *context, const struct gate_about *about)
+{
+    struct own_gates *all = context;
+    if (all->n == OWN_GATES) {
+        return;
+    }
+    struct own_gate *gate = &all->items[all->n++];
+    *gate = (struct own_gate){ .up = about->source_up,
+                               .trusted = about->trusted,
+                               .lag = about->lag,
+                               .changes = about->changes,
+                               .builds = about->builds,
+                               .failures = about->build_failures,
+                               .blind = { .struct_size = sizeof gate->blind } };
+    (void)snprintf(gate->labels, sizeof gate->labels, "{filter=\"gate:%.40s\"}",
+                   about->name);
+    if (!about->blind || bg_gate_get_info(about->blind, NULL, &gate->blind)) {
+        gate->blind = (bg_gate_info){ .lookups = 0 };
+    }
+}
+
+#define OWN_EACH_GATE(name, type, help, value)                                         \
+    own_family(own, name, type, help);                                                 \
+    for (size_t i = 0; i < all.n; i++) {                                               \
+        const struct own_gate *gate = &all.items[i];                                   \
+        own_sample(own, gate->labels, value);                                          \
+    }
+
+static void own_gates(struct own *own, struct server *server)
+{
+    static _Thread_local struct own_gates all;
+    all.n = 0;
+    if (!server->gates || gates_count(server->gates) == 0) {
+        return;
+    }
+    gates_each(server->gates, own_take_gate, &all);
+    OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE,
+                  "1 if the source is reachable.", gate->up)
+    OWN_EACH_GATE(
+        "bloomgate_gate_trusted", OWN_GAUGE,
+        "1 if the filter contains all keys in the source, so its negative answers are "
+        "trusted; 0 if every lookup queries the source.",
+        gate->trusted)
+    OWN_EACH_GATE(
+        "bloomgate_gate_lag_seconds", OWN_GAUGE,
+        "Seconds since the gate last had all changes from the source (NaN if never).",
+        gate->lag >= 0 ? gate->lag : (double)NAN)
+    OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
+                  "Keys received as changes from the source.", (double)gate->changes)
+    OWN_EACH_GATE(
+        "bloomgate_gate_untrusted_lookups", OWN_COUNTER,
+        "Lookups that queried the source because the filter was not trusted; not "
+        "included in other metrics of the gate.",
+        (double)gate->blind.lookups)
+    own_family(own, "bloomgate_gate_builds", OWN_COUNTER,
+               "Filters built from the source, by result.");
+    for (size_t i = 0; i < all.n; i++) {
+        char labels[120];
+        const int cut = (int)strlen(all.items[i].labels) - 1;
+        (void)snprintf(labels, sizeof labels, "%.*s,result=\"ok\"}", cut,
+                       all.items[i].labels);
+        own_sample(own, labels, (double)all.items[i].builds);
+        (void)snprintf(labels, sizeof labels, "%.*s,result=\"failed\"}", cut,
+                       all.items[i].labels);
+        own_sample(own, labels, (double)all.items[i].failures);
+    }
+}
+
+void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
+                       bool open, struct buffer *out)
+{
+    struct own own = { .out = out, .open = open };
+    own_service(&own, server, told);
+    own_keys(&own, server);
+    own_traffic(&own, server);
+    own_refusals(&own, server);
+    own_files(&own, server);
+    own_gates(&own, server);
+    own_fronts(&own, server, user);
+}

@@ -1,0 +1,534 @@
+/* api/parts.c - functions shared by handlers, for a request's names, parameters and filters. See
+ * web.h. */
+#include "api/web.h"
+
+#include "args.h"
+#include "core/server.h"
+#include "fronts/fronts.h"
+#include "observe/observer.h"
+#include "persist/persist.h"
+#include "resp/resp_reply.h"
+#include "text.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Base64 --------------------------------------------------------------------------------- */
+
+static int web_base64_digit(char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return c - 'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - '0' + 52;
+    }
+    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+bool web_base64_read(bg_bytes text, char *to, size_t *n)
+{
+    const char *from = text.data;
+    size_t len = text.len, used = 0;
+    while (len > 0 && from[len - 1] == '=') {
+        len--;
+    }
+    uint32_t bits = 0;
+    unsigned have = 0;
+    for (size_t i = 0; i < len; i++) {
+        const int digit = web_base64_digit(from[i]);
+        if (digit < 0) {
+            return false;
+        }
+        bits = bits << 6 | (uint32_t)digit;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            to[used++] = (char)(bits >> have & 0xFF);
+        }
+    }
+    *n = used;
+    return len % 4 != 1 && (bits & ((1U << have) - 1)) == 0;
+}
+
+static char *web_base64_write(bg_bytes bytes)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    const unsigned char *from = bytes.data;
+    char *text = malloc(bytes.len / 3 * 4 + 8), *at = text;
+    for (size_t i = 0; text && i < bytes.len; i += 3) {
+        const size_t left = bytes.len - i;
+        const uint32_t bits = (uint32_t)from[i] << 16
+                              | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0)
+                              | (left > 2 ? from[i + 2] : 0);
+        *at++ = digits[bits >> 18 & 63];
+        *at++ = digits[bits >> 12 & 63];
+        *at++ = digits[left > 1 ? bits >> 6 & 63 : 64];
+        *at++ = digits[left > 2 ? bits & 63 : 64];
+    }
+    if (text) {
+        *at = 0;
+    }
+    return text;
+}
+
+char *web_segment(bg_bytes name)
+{
+    char *base64 = web_base64_write(name);
+    const size_t n = base64 ? strlen(base64) : 0;
+    char *text = base64 ? malloc(n + 2) : NULL;
+    if (text) {
+        size_t used = 0;
+        text[used++] = '=';
+        for (size_t i = 0; i < n && base64[i] != '='; i++) {
+            text[used++] = base64[i];
+            if (base64[i] == '+' || base64[i] == '/') {
+                text[used - 1] = base64[i] == '+' ? '-' : '_';
+            }
+        }
+        text[used] = 0;
+    }
+    free(base64);
+    return text;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static bool web_is_text(bg_bytes bytes)
+{
+    const char *at = bytes.data, *end = at + bytes.len;
+    while (at < end) {
+        uint32_t code = 0;
+        const size_t used = text_character(at, (size_t)(end - at), &code);
+        if (used == 0) {
+            return false;
+        }
+        at += used;
+    }
+    return true;
+}
+
+void web_json_name(struct json *json, const char *field, bg_bytes name)
+{
+    json_bytes(json, field, name.data, name.len);
+    if (!web_is_text(name)) {
+        char second[80];
+        char *base64 = web_base64_write(name);
+        (void)snprintf(second, sizeof second, "%s_base64", field);
+        json_text(json, second, base64 ? base64 : "");
+        free(base64);
+    }
+}
+
+bool web_name_read(bg_bytes text, char *room, bg_bytes *name)
+{
+    const char *bytes = text.data;
+    if (text.len == 0 || bytes[0] != '=') {
+        *name = text;
+        return true;
+    }
+    size_t n = 0;
+    const bool good = web_base64_read((bg_bytes){ bytes + 1, text.len - 1 }, room, &n);
+    *name = (bg_bytes){ room, n };
+    return good;
+}
+
+bool web_name(struct web_request *request, size_t i, bg_bytes *name)
+{
+    /* Only a bare '=' is special; a percent-encoded one is part of the name. */
+    const bg_bytes raw = http_part(request->head, request->head->path);
+    const char *at = raw.data, *end = at + raw.len;
+    for (size_t slash = 0; at < end && slash <= i; at++) {
+        slash += *at == '/';
+    }
+    *name = request->path.segments[i];
+    if (at < end && *at == '='
+        && !web_name_read(request->path.segments[i], request->name_room, name)) {
+        web_error(request, 400, "bad_request",
+                  "name: text after '=' is not valid base64url");
+        return false;
+    }
+    return true;
+}
+
+static void web_no_filter(struct web_request *request, bg_bytes name)
+{
+    char shown[64];
+    const bool over = fronts_named(request->session->server->fronts, name) != NULL;
+    (void)args_show(name, shown);
+    if (over && user_may_touch(request->client->user, name, USER_READ)) {
+        web_error(request, 422, "not_supported",
+                  "%s is a cluster filter: only check, add and GET /api/v1/fronts are "
+                  "supported",
+                  shown);
+    } else if (web_doubts(request, name)) {
+        web_error(
+            request, 503, "in_doubt",
+            "the journal was damaged, and filter %s may have been lost: delete it to "
+            "accept the loss, or upload it",
+            shown);
+    } else {
+        web_error(request, 404, "not_found", "there is no filter %s", shown);
+    }
+}
+
+bool web_doubts(const struct web_request *request, bg_bytes name)
+{
+    struct session *session = request->session;
+    return persist_doubts(session->server->persist, name)
+           && !session_find(session, name);
+}
+
+bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need)
+{
+    char shown[64];
+    if (!user_may_touch(request->client->user, name, USER_READ)) {
+        web_error(request, 404, "not_found", "there is no filter %s",
+                  args_show(name, shown));
+        return false;
+    }
+    if (!user_may_touch(request->client->user, name, need)) {
+        web_error(request, 403, "forbidden", "user %s may not write to filter %s",
+                  user_name(request->client->user), args_show(name, shown));
+        return false;
+    }
+    return true;
+}
+
+struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need)
+{
+    struct entry *entry = session_find(request->session, name);
+    if (!entry) {
+        web_no_filter(request, name);
+        return NULL;
+    }
+    return web_may_touch(request, name, need) ? entry : NULL;
+}
+
+bool web_may(struct web_request *request, const char *command)
+{
+    const struct command *found = command_find(request->session->server->commands,
+                                               (bg_bytes){ command, strlen(command) });
+    if (found && user_may_run(request->client->user, found)) {
+        return true;
+    }
+    web_error(request, 403, "forbidden", "user %s may not perform this operation (%s)",
+              user_name(request->client->user), command);
+    return false;
+}
+
+bool web_user_is_admin(const struct server *server, const struct user *user)
+{
+    const struct command *config =
+        command_find(server->commands, (bg_bytes){ "CONFIG", 6 });
+    const struct command *set =
+        config ? command_find_sub(server->commands, config, (bg_bytes){ "SET", 3 })
+               : NULL;
+    return set && user_may_run(user, set);
+}
+
+bool web_is_admin(const struct web_request *request)
+{
+    return web_user_is_admin(request->session->server, request->client->user);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------- */
+
+void web_sweep(const char *folder)
+{
+    DIR *all = opendir(folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
+    for (const struct dirent *one = all ? readdir(all) : NULL; one;
+         one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): as above */
+        if (strncmp(one->d_name, "upload-", 7) == 0
+            || strncmp(one->d_name, "download-", 9) == 0) {
+            (void)unlinkat(dirfd(all), one->d_name, 0);
+        }
+    }
+    if (all) {
+        (void)closedir(all);
+    }
+}
+
+/* ---- Parameters -------------------------------------------------------------------------------- */
+
+static bool web_parameter(struct web_request *request, const char *name, char *text,
+                          size_t room, bool *there)
+{
+    char decoded[HTTP_LINE_BYTES];
+    bg_bytes value;
+    const enum http_found found = http_parameter(request->head, name, decoded, &value);
+    *there = found == HTTP_FOUND;
+    if (found == HTTP_MALFORMED || (*there && value.len >= room)
+        || (*there && memchr(value.data, 0, value.len))) {
+        web_error(request, 400, "bad_request", "%s: malformed value", name);
+        return false;
+    }
+    if (*there) {
+        memcpy(text, value.data, value.len);
+        text[value.len] = 0;
+    }
+    return true;
+}
+
+bool web_count(struct web_request *request, const char *name, uint64_t least,
+               uint64_t most, uint64_t usual, uint64_t *value)
+{
+    char text[64];
+    bool there = false;
+    if (!web_parameter(request, name, text, sizeof text, &there)) {
+        return false;
+    }
+    *value = usual;
+    if (there
+        && (!args_count((bg_bytes){ text, strlen(text) }, value) || *value < least
+            || *value > most)) {
+        web_error(request, 400, "bad_request",
+                  "%s: found \"%s\", expected an integer from %llu to %llu", name, text,
+                  (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    return true;
+}
+
+bool web_real(struct web_request *request, const char *name, double usual,
+              double *value)
+{
+    char text[64];
+    bool there = false;
+    if (!web_parameter(request, name, text, sizeof text, &there)) {
+        return false;
+    }
+    *value = usual;
+    if (there && !args_real((bg_bytes){ text, strlen(text) }, value)) {
+        web_error(request, 400, "bad_request", "%s: found \"%s\", expected a number",
+                  name, text);
+        return false;
+    }
+    return true;
+}
+
+bool web_text(struct web_request *request, const char *name, char *text, size_t room,
+              bool *there)
+{
+    return web_parameter(request, name, text, room, there);
+}
+
+bool web_choice(struct web_request *request, const char *name,
+                const char *const *choices, size_t n, char *text, size_t room,
+                bool *there)
+{
+    char all[512] = "";
+    size_t used = 0;
+    if (!web_parameter(request, name, text, room, there)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!*there || strcmp(text, choices[i]) == 0) {
+            return true;
+        }
+        used += (size_t)snprintf(all + used, used < sizeof all ? sizeof all - used : 0,
+                                 "%s%s", i ? ", " : "", choices[i]);
+    }
+    web_error(request, 400, "bad_request", "%s: found \"%s\", expected one of %s", name,
+              text, all);
+    return false;
+}
+
+bool web_parameter_name(struct web_request *request, const char *name,
+                        char text[HTTP_LINE_BYTES], char room[HTTP_LINE_BYTES],
+                        bg_bytes *value, bool *there)
+{
+    const enum http_found found = http_parameter(request->head, name, text, value);
+    *there = found == HTTP_FOUND;
+    if (found == HTTP_MALFORMED || (*there && !web_name_read(*value, room, value))) {
+        web_error(request, 400, "bad_request",
+                  "%s: malformed value; expected a name, or '=' followed by base64url",
+                  name);
+        return false;
+    }
+    return true;
+}
+
+bool web_flag(struct web_request *request, const char *name, bool *value)
+{
+    char text[16];
+    bool there = false;
+    if (!web_parameter(request, name, text, sizeof text, &there)) {
+        return false;
+    }
+    *value = there && (strcmp(text, "1") == 0 || strcmp(text, "true") == 0);
+    if (there && !*value && strcmp(text, "0") != 0 && strcmp(text, "false") != 0) {
+        web_error(request, 400, "bad_request", "%s: found \"%s\", expected 0 or 1",
+                  name, text);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Bodies of JSON ----------------------------------------------------------------------------- */
+
+bool web_type_is(const struct web_request *request, const char *type, bool *there)
+{
+    bg_bytes value;
+    *there = http_field(request->head, "Content-Type", &value);
+    if (!*there) {
+        return false;
+    }
+    const char *end = memchr(value.data, ';', value.len);
+    value.len = end ? (size_t)(end - (const char *)value.data) : value.len;
+    while (value.len > 0 && strchr(" \t", ((const char *)value.data)[value.len - 1])) {
+        value.len--;
+    }
+    return http_same(value, type);
+}
+
+bool web_body(struct web_request *request, struct json_reader *reader)
+{
+    bg_bytes type = { "", 0 };
+    bool there = false;
+    if (!web_type_is(request, "application/json", &there) && there) {
+        (void)http_field(request->head, "Content-Type", &type);
+        web_error(request, 415, "unsupported_media_type",
+                  "unsupported content type %.*s; send application/json",
+                  (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+        return false;
+    }
+    json_read_begin(reader, (char *)request->body.data, request->body.len);
+    return true;
+}
+
+bool web_body_end(struct web_request *request, struct json_reader *reader)
+{
+    if (json_read_end(reader)) {
+        return true;
+    }
+    web_error(request, 400, "bad_request", "body: invalid at byte %zu, expected %s",
+              (size_t)(reader->at - reader->text), reader->error);
+    return false;
+}
+
+/* ---- Commands -------------------------------------------------------------------------------------- */
+
+/* Converts the error text of a command to an HTTP status and an error code. */
+static void web_command_failed(struct web_request *request, const char *text,
+                               size_t len, bool of_filter)
+{
+    static const struct {
+        const char *prefix;
+        int status;
+        const char *code;
+    } known[] = {
+        { "NOFILTER ", 404, "not_found" },
+        { "ERR not found", 404, "not_found" },
+        { "WRONGTYPE ", 422, "not_supported" },
+        { "NOPERM ", 403, "forbidden" },
+        { "NOAUTH ", 401, "unauthorized" },
+        { "OOM ", 507, "out_of_memory" },
+        { "ERR Insufficient memory", 507, "out_of_memory" },
+        { "LIMIT ", 429, "limit" },
+        { "MISCONF the journal was damaged", 503, "in_doubt" },
+        { "MISCONF ", 500, "io" },
+        { "LOADING ", 503, "loading" },
+        { "BUSYKEY ", 409, "exists" },
+        { "ERR item exists", 409, "exists" },
+        { "BUSY ", 409, "busy" },
+        { "INCOMPATIBLE ", 409, "incompatible" },
+        { "NOTSUPPORTED ", 422, "not_supported" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i].prefix);
+        if (len >= n && memcmp(text, known[i].prefix, n) == 0) {
+            const char *blank = memchr(text, ' ', len);
+            const size_t code = blank ? (size_t)(blank - text) + 1 : 0;
+            web_error(request, known[i].status, known[i].code, "%.*s",
+                      (int)(len - code), text + code);
+            if (known[i].status == 429) {
+                web_header(request, "Retry-After", "1");
+            }
+            return;
+        }
+    }
+    const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
+    const bool busy = memmem(text, len, " being ", 7) != NULL
+                      || memmem(text, len, " in progress", 12) != NULL
+                      || memmem(text, len, " under way", 10) != NULL
+                      || memmem(text, len, "repeat the command", 18) != NULL;
+    web_error(request,
+              busy        ? 409
+              : of_filter ? 422
+                          : 400,
+              busy        ? "busy"
+              : of_filter ? "not_supported"
+                          : "bad_request",
+              "%.*s", (int)(len - skip), text + skip);
+}
+
+bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
+                       bool of_filter, int64_t *count)
+{
+    struct buffer out;
+    buffer_init(&out, (size_t)64 << 20);
+    const struct reply reply = resp_reply_to(&out, 2);
+    session_run(request->session, request->client, argv, argc, &reply);
+    const char *text = out.data ? out.data + out.begin : "";
+    const size_t n = buffer_waiting(&out);
+    const bool good = n > 0 && text[0] != '-';
+    if (!good) {
+        web_command_failed(request, text + (n > 0), n > 3 ? n - 3 : 0, of_filter);
+    }
+    *count = good && text[0] == ':' ? strtoll(text + 1, NULL, 10) : 0;
+    buffer_free(&out);
+    return good;
+}
+
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
+                 bool of_filter)
+{
+    int64_t count;
+    return web_command_count(request, argv, argc, of_filter, &count);
+}
+
+/* ---- Figures ------------------------------------------------------------------------------------- */
+
+void web_json_estimate(struct json *json, const char *name, bool known,
+                       const bg_estimate *estimate)
+{
+    if (!known) {
+        json_null(json, name);
+        return;
+    }
+    json_object(json, name);
+    json_exact(json, "value", estimate->value);
+    json_exact(json, "low", estimate->low);
+    json_exact(json, "high", estimate->high);
+    json_close(json, '}');
+}
+
+void web_json_known(struct json *json, const char *name, bool known, double value)
+{
+    if (known) {
+        json_exact(json, name, value);
+    } else {
+        json_null(json, name);
+    }
+}
+
+void web_json_answers(struct json *json, const bg_slot_info *stats)
+{
+    json_object(json, "counters");
+    json_count(json, "queries", stats->queries);
+    json_count(json, "maybes", stats->maybes);
+    json_count(json, "adds", stats->adds);
+    json_count(json, "news", stats->news);
+    json_count(json, "refused", stats->refused);
+    json_close(json, '}');
+}

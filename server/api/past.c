@@ -1,0 +1,222 @@
+/*
+ * api/past.c - GET /api/v1/events (log.h) and /api/v1/history (history.h).
+ */
+#include "api/service.h"
+#include "core/server.h"
+#include "gates/gates.h"
+#include "observe/observer.h"
+#include "util/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Events ------------------------------------------------------------------------------------ */
+
+/* Parameters of a request for events. */
+struct events_wanted {
+    uint64_t since, count;
+    enum log_level least;
+    bool has_filter;
+    bg_bytes filter;
+    char room[HTTP_LINE_BYTES], text[HTTP_LINE_BYTES];
+};
+
+/* Returns whether the user may see an event. Events without a filter concern clients, settings and
+ * files, so only administrators may see them. Events whose filter name may have been truncated are
+ * also restricted to administrators, because permissions cannot be checked for truncated names. */
+static bool events_may_see(const struct web_request *request,
+                           const struct log_event *event)
+{
+    if (event->filter_len == 0 || event->filter_len >= LOG_EVENT_NAME) {
+        return web_is_admin(request);
+    }
+    return user_may_touch(request->client->user,
+                          (bg_bytes){ event->filter, event->filter_len }, USER_READ);
+}
+
+static bool events_wants(const struct web_request *request,
+                         const struct events_wanted *wanted,
+                         const struct log_event *event)
+{
+    const size_t len =
+        wanted->filter.len < LOG_EVENT_NAME ? wanted->filter.len : LOG_EVENT_NAME;
+    return event->number > wanted->since
+           && log_event_level(event->kind) >= wanted->least
+           && (!wanted->has_filter
+               || (event->filter_len == len && len > 0
+                   && memcmp(event->filter, wanted->filter.data, len) == 0))
+           && events_may_see(request, event);
+}
+
+/* Returns whether an event belongs to a gate. Gates have their own namespace. */
+static bool events_is_gate(const struct server *server, const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_SOURCE
+           || ((event->kind == LOG_EVENT_REBUILD || event->kind == LOG_EVENT_ALARM)
+               && server->gates
+               && gates_has(server->gates,
+                            (bg_bytes){ event->filter, event->filter_len }));
+}
+
+static void events_write(struct json *json, const struct server *server,
+                         const struct log_event *event)
+{
+    static const char *const levels[] = { "debug", "info", "warning", "error" };
+    json_object(json, NULL);
+    json_count(json, "id", event->number);
+    json_exact(json, "time", (double)event->time / 1000);
+    json_text(json, "level", levels[log_event_level(event->kind)]);
+    json_text(json, "type", log_event_name(event->kind));
+    if (event->filter_len) {
+        web_json_name(json, events_is_gate(server, event) ? "gate" : "filter",
+                      (bg_bytes){ event->filter, event->filter_len });
+    }
+    json_text(json, "message", event->text);
+    json_close(json, '}');
+}
+
+static bool events_read(struct web_request *request, struct events_wanted *wanted)
+{
+    static const char *const levels[] = { "info", "warning", "error" };
+    char level[16] = "info";
+    bool there = false;
+    if (!web_count(request, "since", 0, UINT64_MAX, 0, &wanted->since)
+        || !web_count(request, "count", 1, 1000, 200, &wanted->count)
+        || !web_choice(request, "level", levels, 3, level, sizeof level, &there)
+        || !web_parameter_name(request, "filter", wanted->text, wanted->room,
+                               &wanted->filter, &wanted->has_filter)) {
+        return false;
+    }
+    wanted->least = !there || strcmp(level, "info") == 0 ? LOG_LEVEL_INFO
+                    : strcmp(level, "warning") == 0      ? LOG_LEVEL_WARNING
+                                                         : LOG_LEVEL_ERROR;
+    return true;
+}
+
+void events_get(struct web_request *request)
+{
+    struct events_wanted wanted;
+    struct web_json json;
+    if (!events_read(request, &wanted)) {
+        return;
+    }
+    struct log_event *events = calloc(LOG_EVENTS, sizeof *events);
+    if (!events || !web_json_begin(request, &json)) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+        free(events);
+        return;
+    }
+    const size_t n = log_events(0, events, LOG_EVENTS);
+    const uint64_t last = n ? events[n - 1].number : 0;
+    /* Event numbers start from the beginning when the service restarts. */
+    const bool other_run = wanted.since > last;
+    wanted.since = other_run ? 0 : wanted.since;
+    size_t first = n;
+    for (uint64_t found = 0; first > 0 && found < wanted.count; first--) {
+        found += events_wants(request, &wanted, &events[first - 1]);
+    }
+    json_list(&json.json, "events");
+    for (size_t i = first; i < n; i++) {
+        if (events_wants(request, &wanted, &events[i])) {
+            events_write(&json.json, request->session->server, &events[i]);
+        }
+    }
+    json_close(&json.json, ']');
+    json_count(&json.json, "last", last);
+    json_bool(&json.json, "missed",
+              other_run || (n > 0 && events[0].number > wanted.since + 1));
+    web_json_end(request, &json);
+    free(events);
+}
+
+/* ---- History ----------------------------------------------------------------------------------- */
+
+enum { HISTORY_METRICS = 32 };
+
+/* Reads a comma-separated list of metrics, or selects all metrics if there is no list. Returns
+ * false after sending a 400 response. */
+static bool history_metrics(struct web_request *request,
+                            const char *(*name_of)(size_t i), char *list, bool there,
+                            size_t metrics[HISTORY_METRICS], size_t *n)
+{
+    char *rest = NULL;
+    *n = 0;
+    for (size_t i = 0; !there && name_of(i) && i < HISTORY_METRICS; i++) {
+        metrics[(*n)++] = i;
+    }
+    for (char *name = there ? strtok_r(list, ",", &rest) : NULL; name;
+         name = strtok_r(NULL, ",", &rest)) {
+        size_t i = 0;
+        while (name_of(i) && strcmp(name_of(i), name) != 0) {
+            i++;
+        }
+        if (!name_of(i)) {
+            web_error(request, 400, "bad_request",
+                      "metric: unknown name \"%.64s\"; omit metric to get all metrics",
+                      name);
+            return false;
+        }
+        if (*n == HISTORY_METRICS) {
+            web_error(request, 400, "bad_request",
+                      "metric: too many metrics (maximum: %d)", HISTORY_METRICS);
+            return false;
+        }
+        metrics[(*n)++] = i;
+    }
+    return true;
+}
+
+static void history_write(struct json *json, const char *(*name_of)(size_t i),
+                          const size_t *metrics, size_t n,
+                          const struct history_range *range, const double *values)
+{
+    json_exact(json, "from", (double)range->from);
+    json_count(json, "step", range->step);
+    json_count(json, "points", range->points);
+    json_object(json, "series");
+    for (size_t m = 0; m < n; m++) {
+        json_list(json, name_of(metrics[m]));
+        for (size_t i = 0; i < range->points; i++) {
+            json_exact(json, NULL, values[m * range->points + i]);
+        }
+        json_close(json, ']');
+    }
+    json_close(json, '}');
+}
+
+void history_get(struct web_request *request)
+{
+    char text[HTTP_LINE_BYTES], room[HTTP_LINE_BYTES], list[1025];
+    struct entry *entry = NULL;
+    struct history_range range;
+    struct web_json json;
+    double *values = NULL;
+    uint64_t seconds = 0;
+    bg_bytes name;
+    bool has_filter = false, has_list = false;
+    size_t metrics[HISTORY_METRICS], n = 0;
+    if (!web_parameter_name(request, "filter", text, room, &name, &has_filter)
+        || !web_text(request, "metric", list, sizeof list, &has_list)
+        || !web_count(request, "seconds", 1, 86400, 600, &seconds)
+        || !history_metrics(
+            request, has_filter ? observer_filter_metric : observer_service_metric,
+            list, has_list, metrics, &n)
+        || (has_filter && !(entry = web_find(request, name, USER_READ)))) {
+        return;
+    }
+    const bool kept = observer_history(request->session->server->observer, entry,
+                                       seconds, metrics, n, &range, &values);
+    if (web_json_begin(request, &json)) {
+        if (has_filter) {
+            web_json_name(&json.json, "filter", name);
+        }
+        json_bool(&json.json, "kept", kept);
+        range.points = values ? range.points : 0;
+        history_write(&json.json,
+                      has_filter ? observer_filter_metric : observer_service_metric,
+                      metrics, n, &range, values);
+        web_json_end(request, &json);
+    }
+    free(values);
+}

@@ -1,0 +1,211 @@
+/*
+ * api/tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
+ *
+ * A user's filters are the filters whose names match the user's patterns, regardless of which user
+ * created or uses them. The sums for all users are computed in one pass over all filters.
+ */
+#include "api/service.h"
+#include "core/server.h"
+#include "observe/observer.h"
+#include "request/rollcall.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tenant {
+    const struct user *user;
+    const char *const *
+        words; /* words of the user's configuration line, valid for the user's lifetime */
+    size_t word_count;
+    uint64_t filters, bytes, connections;
+    double items;
+    bool has_items;
+    bg_slot_info stats;
+    double queries_per_second, adds_per_second;
+};
+
+struct tenants {
+    const struct user *only; /* NULL: all users */
+    struct tenant *items;
+    size_t n, room;
+    bool failed;
+};
+
+/* ---- Collecting -------------------------------------------------------------------------- */
+
+static void tenants_take(void *context, const struct user *user,
+                         const char *const *words, size_t n)
+{
+    struct tenants *all = context;
+    if (all->only && all->only != user) {
+        return;
+    }
+    if (all->n == all->room) {
+        const size_t room = all->room ? 2 * all->room : 16;
+        struct tenant *items = realloc(all->items, room * sizeof *items);
+        if (!items) {
+            all->failed = true;
+            return;
+        }
+        all->items = items;
+        all->room = room;
+    }
+    all->items[all->n++] =
+        (struct tenant){ .user = user, .words = words, .word_count = n };
+}
+
+static void tenant_add(struct tenant *tenant, struct entry *entry,
+                       const struct figures *figures, const bg_slot_info *stats,
+                       const struct observer_rates *rates)
+{
+    tenant->filters++;
+    tenant->bytes += object_bytes(entry->object);
+    if (figures->examined) {
+        tenant->items += figures->health.items.value;
+        tenant->has_items = true;
+    }
+    tenant->stats.queries += stats->queries;
+    tenant->stats.maybes += stats->maybes;
+    tenant->stats.adds += stats->adds;
+    tenant->stats.news += stats->news;
+    tenant->stats.refused += stats->refused;
+    tenant->queries_per_second += rates->queries;
+    tenant->adds_per_second += rates->adds;
+}
+
+static void tenants_add(struct tenants *all, struct server *server, struct entry *entry)
+{
+    const struct figures figures = observer_figures(server->observer, entry);
+    const struct observer_rates rates = observer_rates(server->observer, entry);
+    bg_slot_info stats;
+    object_about(entry->object, &stats);
+    for (size_t i = 0; i < all->n; i++) {
+        if (user_may_touch(all->items[i].user, catalog_name(entry), USER_READ)
+            || user_may_touch(all->items[i].user, catalog_name(entry), USER_WRITE)) {
+            tenant_add(&all->items[i], entry, &figures, &stats, &rates);
+        }
+    }
+}
+
+static void tenants_walk(struct tenants *all, struct session *session)
+{
+    struct entry *some[64];
+    uint64_t after = 0;
+    size_t n = 0;
+    while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
+        after = some[n - 1]->number;
+        quiet_enter(&session->server->quiet, session->seat); /* protects the names */
+        for (size_t i = 0; i < n; i++) {
+            tenants_add(all, session->server, some[i]);
+            catalog_release(some[i]);
+        }
+        quiet_leave(&session->server->quiet, session->seat);
+    }
+}
+
+/* Runs on the connection's worker thread. */
+static void tenants_count(void *context, struct conn *conn)
+{
+    struct tenants *all = context;
+    for (size_t i = 0; i < all->n; i++) {
+        all->items[i].connections += conn->client.user == all->items[i].user;
+    }
+}
+
+/* ---- Response ---------------------------------------------------------------------------- */
+
+static bool tenant_is_pattern(const char *word)
+{
+    return *word == '~' || *word == '%' || strcmp(word, "allkeys") == 0;
+}
+
+/* Returns whether a word is shown as a rule. Passwords are never shown; on, off and rates have
+ * their own JSON members. */
+static bool tenant_is_rule(const char *word)
+{
+    return *word == '+' || *word == '-' || strcmp(word, "allcommands") == 0
+           || strcmp(word, "nocommands") == 0 || strcmp(word, "reset") == 0;
+}
+
+static void tenant_words(struct json *json, const struct tenant *tenant)
+{
+    json_list(json, "rules");
+    for (size_t i = 1; i < tenant->word_count; i++) {
+        if (tenant_is_rule(tenant->words[i])) {
+            json_text(json, NULL, tenant->words[i]);
+        }
+    }
+    json_close(json, ']');
+    json_list(json, "patterns");
+    for (size_t i = 1; i < tenant->word_count; i++) {
+        const char *word = tenant->words[i];
+        if (tenant_is_pattern(word)) {
+            json_text(json, NULL, *word == 'a' ? "*" : *word == '~' ? word + 1 : word);
+        }
+    }
+    json_close(json, ']');
+}
+
+static void tenant_limits(struct json *json, const struct tenant *tenant)
+{
+    struct user_figures figures;
+    user_about(tenant->user, &figures);
+    json_object(json, "limits");
+    if (figures.rate) {
+        json_count(json, "inserts_per_second", figures.rate);
+        json_count(json, "burst", figures.burst);
+    } else {
+        json_null(json, "inserts_per_second");
+        json_null(json, "burst");
+    }
+    json_close(json, '}');
+    json_object(json, "refused");
+    json_count(json, "rate", figures.refused_rate);
+    json_count(json, "rights", figures.refused_rights);
+    json_close(json, '}');
+}
+
+static void tenant_write(struct json *json, const struct server *server,
+                         const struct tenant *tenant)
+{
+    json_object(json, NULL);
+    json_text(json, "name", user_name(tenant->user));
+    json_bool(json, "enabled", user_is_on(tenant->user));
+    json_bool(json, "admin", web_user_is_admin(server, tenant->user));
+    tenant_words(json, tenant);
+    json_count(json, "filters", tenant->filters);
+    json_count(json, "bytes", tenant->bytes);
+    web_json_known(json, "items", tenant->has_items || tenant->filters == 0,
+                   tenant->items);
+    json_count(json, "connections", tenant->connections);
+    web_json_answers(json, &tenant->stats);
+    json_object(json, "per_second");
+    json_exact(json, "queries", tenant->queries_per_second);
+    json_exact(json, "adds", tenant->adds_per_second);
+    json_close(json, '}');
+    tenant_limits(json, tenant);
+    json_close(json, '}');
+}
+
+void tenants_get(struct web_request *request)
+{
+    struct server *server = request->session->server;
+    struct web_json json;
+    struct tenants all = {
+        .only = web_is_admin(request) ? NULL : request->client->user,
+    };
+    users_each(server->users, tenants_take, &all);
+    if (all.failed) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+    } else if (web_json_begin(request, &json)) {
+        tenants_walk(&all, request->session);
+        (void)rollcall(server, tenants_count, &all);
+        json_list(&json.json, "tenants");
+        for (size_t i = 0; i < all.n; i++) {
+            tenant_write(&json.json, server, &all.items[i]);
+        }
+        json_close(&json.json, ']');
+        web_json_end(request, &json);
+    }
+    free(all.items);
+}

@@ -1,0 +1,248 @@
+/*
+ * commands/scan.c - lists names: SCAN, KEYS, RANDOMKEY, DBSIZE.
+ *
+ * A SCAN cursor is the number of the last entry that was examined. Numbers only increase and are
+ * never reused, so a scan returns every name that exists throughout the scan, and none twice.
+ *
+ * Users see only the names that they may read, so tenants cannot discover each other's filters.
+ */
+#include "config/users.h"
+#include "core/server.h"
+#include "pattern.h"
+#include "request/cmd.h"
+
+#include <sys/random.h>
+
+enum {
+    SCAN_USUAL = 10, /* default number of entries that one SCAN examines */
+    /* maximum number of entries that one SCAN examines, so that other connections get a turn */
+    SCAN_MAX = 1000,
+    SCAN_PIECE = 64
+};
+
+struct scan {
+    uint64_t after;
+    int64_t count;
+    const bg_bytes *pattern, *type; /* NULL: any */
+};
+
+static bool scan_takes(const struct session *session, const struct scan *scan,
+                       const struct entry *entry)
+{
+    const bg_bytes name = catalog_name(entry);
+    const uint64_t expires = atomic_load(&entry->expires);
+    if (atomic_load(&entry->gone) || (expires && expires <= session->now)
+        || !user_may_touch(session->client->user, name, USER_READ)) {
+        return false;
+    }
+    const char *type = cmd_type_name(entry->object);
+    if (scan->type
+        && (scan->type->len != strlen(type)
+            || memcmp(scan->type->data, type, scan->type->len) != 0)) {
+        return false;
+    }
+    return !scan->pattern
+           || pattern_matches(scan->pattern->data, scan->pattern->len, name.data,
+                              name.len);
+}
+
+static bool scan_read(struct request *request, struct scan *scan)
+{
+    const bg_bytes *argv = request->argv;
+    if (!args_count(argv[1], &scan->after)) {
+        reply_error(&request->reply, "ERR invalid cursor");
+        return false;
+    }
+    for (size_t i = 2; i < request->argc; i += 2) {
+        const bool has_value = i + 1 < request->argc;
+        if (has_value && args_is(argv[i], "COUNT")) {
+            if (!cmd_integer(argv[i + 1], &scan->count)) {
+                cmd_not_integer(request);
+                return false;
+            }
+            if (scan->count < 1) {
+                cmd_syntax(request);
+                return false;
+            }
+        } else if (has_value && args_is(argv[i], "MATCH")) {
+            scan->pattern = &argv[i + 1];
+        } else if (has_value && args_is(argv[i], "TYPE")) {
+            scan->type = &argv[i + 1];
+        } else {
+            cmd_syntax(request);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void scan_run(struct request *request)
+{
+    struct session *session = session_of(request);
+    struct scan scan = { .count = SCAN_USUAL };
+    struct entry *entries[SCAN_MAX];
+    char cursor[24];
+    size_t found = 0;
+    if (!scan_read(request, &scan)) {
+        return;
+    }
+    session_enter(session); /* names are valid only during a batch */
+    const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
+    const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
+    const uint64_t last = n == room ? entries[n - 1]->number : 0;
+    for (size_t i = 0; i < n; i++) { /* moves the matching names to the front */
+        if (scan_takes(session, &scan, entries[i])) {
+            struct entry *other = entries[found];
+            entries[found++] = entries[i];
+            entries[i] = other;
+        }
+    }
+    reply_array(&request->reply, 2);
+    reply_bulk(&request->reply, cursor, buffer_digits(cursor, last));
+    reply_array(&request->reply, found);
+    for (size_t i = 0; i < n; i++) {
+        if (i < found) {
+            const bg_bytes name = catalog_name(entries[i]);
+            reply_bulk(&request->reply, name.data, name.len);
+        }
+        catalog_release(entries[i]);
+    }
+}
+
+/* ---- KEYS ---------------------------------------------------------------------------------- */
+
+/* Appends a name, preceded by its length. */
+static void keys_add(struct buffer *names, bg_bytes name)
+{
+    buffer_put(names, &name.len, sizeof name.len);
+    buffer_put(names, name.data, name.len);
+}
+
+static void keys_tell(const struct reply *reply, const struct buffer *names,
+                      size_t count)
+{
+    reply_array(reply, count);
+    for (size_t at = names->begin; at < names->used;) {
+        size_t n = 0;
+        memcpy(&n, names->data + at, sizeof n);
+        at += sizeof n;
+        reply_bulk(reply, names->data + at, n);
+        at += n;
+    }
+}
+
+static void keys_run(struct request *request)
+{
+    struct session *session = session_of(request);
+    const struct scan scan = { .pattern = &request->argv[1] };
+    struct entry *entries[SCAN_PIECE];
+    struct buffer names;
+    uint64_t after = 0;
+    size_t n = 0, count = 0;
+    buffer_init(&names, session->from->client_output_buffer_limit);
+    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
+           > 0) {
+        after = entries[n - 1]->number;
+        session_enter(session); /* names are valid only during a batch */
+        for (size_t i = 0; i < n; i++) {
+            if (scan_takes(session, &scan, entries[i])) {
+                keys_add(&names, catalog_name(entries[i]));
+                count++;
+            }
+            catalog_release(entries[i]);
+        }
+        session_let_go(session);
+    }
+    if (names.overflow) {
+        reply_error(&request->reply,
+                    "ERR the reply exceeds client-output-buffer-limit: use SCAN");
+    } else {
+        keys_tell(&request->reply, &names, count);
+    }
+    buffer_free(&names);
+}
+
+/* ---- RANDOMKEY, DBSIZE --------------------------------------------------------------------- */
+
+/* Sends the first name with an entry number above `after` that the user may read. Returns false if
+ * there is none. */
+static bool randomkey_from(struct request *request, uint64_t after)
+{
+    struct session *session = session_of(request);
+    const struct scan any = { .count = 0 };
+    struct entry *entries[SCAN_PIECE];
+    bool found = false;
+    size_t n = 0;
+    while (!found
+           && (n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
+                  > 0) {
+        after = entries[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            if (!found && scan_takes(session, &any, entries[i])) {
+                const bg_bytes name = catalog_name(entries[i]);
+                reply_bulk(&request->reply, name.data, name.len);
+                found = true;
+            }
+            catalog_release(entries[i]);
+        }
+    }
+    return found;
+}
+
+static void randomkey_run(struct request *request)
+{
+    struct session *session = session_of(request);
+    uint64_t random = session->now;
+    (void)!getrandom(&random, sizeof random, 0);
+    session_enter(session); /* names are valid only during a batch */
+    if (!randomkey_from(request, catalog_before_any(session->server->catalog, random))
+        && !randomkey_from(request, 0)) {
+        reply_null(&request->reply);
+    }
+}
+
+/* Counts the filters that the user may read. */
+static size_t dbsize_count(struct session *session)
+{
+    const struct scan any = { .count = 0 };
+    struct entry *entries[SCAN_PIECE];
+    uint64_t after = 0;
+    size_t n = 0, count = 0;
+    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
+           > 0) {
+        after = entries[n - 1]->number;
+        session_enter(session); /* names are valid only during a batch */
+        for (size_t i = 0; i < n; i++) {
+            count += scan_takes(session, &any, entries[i]);
+            catalog_release(entries[i]);
+        }
+        session_let_go(session);
+    }
+    return count;
+}
+
+static void dbsize_run(struct request *request)
+{
+    struct session *session = session_of(request);
+    const bool all = user_may_touch_all(session->client->user, USER_READ);
+    reply_integer(&request->reply,
+                  (int64_t)(all ? catalog_count(session->server->catalog)
+                                : dbsize_count(session)));
+}
+
+const struct command scan_commands[] = {
+    { "SCAN", -2, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, scan_run, NULL,
+      "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+      "Iterates over the filter names", "O(1) per call", "0.1.0" },
+    { "KEYS", 2, COMMAND_READONLY | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keys_run, NULL, "pattern",
+      "Lists all filter names that match a pattern",
+      "O(N) where N is the number of names", "0.1.0" },
+    { "RANDOMKEY", 1, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, randomkey_run, NULL,
+      "", "Returns a random filter name", "O(1)", "0.1.0" },
+    { "DBSIZE", 1, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_KEYSPACE, 0, 0, 0,
+      dbsize_run, NULL, "", "Returns the number of filters that the user may read",
+      "O(1); for a user with name patterns, O(N) where N is the number of filters",
+      "0.1.0" },
+    CMD_END,
+};

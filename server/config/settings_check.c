@@ -1,0 +1,276 @@
+/*
+ * settings_check.c - validates all options together.
+ *
+ * Individual options are validated when they are read. This file checks combinations of options,
+ * and whether they work on this machine: files must be readable, addresses must be valid, and
+ * secrets must be outside the data directory. A configuration that would expose the service without
+ * a password, or would fail later, is rejected at startup.
+ */
+#include "config/settings.h"
+#include "config/users.h"
+#include "text.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- Addresses ---------------------------------------------------------------------------- */
+
+/* Strips the leading "-", which marks an address that may be unavailable. */
+static const char *settings_check_address(const char *address)
+{
+    return *address == '-' ? address + 1 : address;
+}
+
+bool settings_is_loopback(const char *address)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    address = settings_check_address(address);
+    if (inet_pton(AF_INET, address, &four) == 1) {
+        return ntohl(four.s_addr) >> 24 == 127;
+    }
+    if (inet_pton(AF_INET6, address, &six) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&six)
+               || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
+    }
+    return strcmp(address, "localhost") == 0;
+}
+
+static bool settings_check_is_address(const char *address)
+{
+    struct in6_addr any;
+    address = settings_check_address(address);
+    return strcmp(address, "*") == 0 || strcmp(address, "localhost") == 0
+           || inet_pton(AF_INET, address, &any) == 1
+           || inet_pton(AF_INET6, address, &any) == 1;
+}
+
+static void settings_check_network(struct settings_draft *draft)
+{
+    const struct settings *s = &draft->settings;
+    const struct {
+        const char *name;
+        uint64_t port;
+    } ports[] = { { "port", s->port },
+                  { "tls-port", s->tls_port },
+                  { "http-port", s->http_port },
+                  { "https-port", s->https_port } };
+    bool any = *s->unixsocket != 0;
+    for (size_t i = 0; i < 4; i++) {
+        any = any || ports[i].port;
+        for (size_t j = i + 1; j < 4; j++) {
+            if (ports[i].port && ports[i].port == ports[j].port) {
+                settings_mistake(draft, "", "%s: port %u is already used by %s",
+                                 ports[j].name, (unsigned)ports[j].port, ports[i].name);
+            }
+        }
+    }
+    for (size_t i = 0; i < s->bind.count; i++) {
+        if (!settings_check_is_address(s->bind.items[i])) {
+            settings_mistake(
+                draft, "",
+                "bind: found '%.80s', expected an address such as 127.0.0.1, "
+                "::1, 0.0.0.0, :: or *",
+                s->bind.items[i]);
+        }
+    }
+    if (strlen(s->unixsocket) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+        settings_mistake(draft, "", "unixsocket: the path has %zu bytes (maximum: %zu)",
+                         strlen(s->unixsocket),
+                         sizeof((struct sockaddr_un *)0)->sun_path - 1);
+    }
+    if (!any) {
+        settings_mistake(
+            draft, "",
+            "nothing to listen on: set port, tls-port, http-port, https-port or "
+            "unixsocket");
+    }
+}
+
+/* ---- Users -------------------------------------------------------------------------------- */
+
+/* If a port is set, returns the first address that other machines can reach; otherwise returns
+ * NULL. */
+static const char *settings_check_beyond(const struct settings *s)
+{
+    for (size_t i = 0; i < s->bind.count; i++) {
+        if ((s->port || s->tls_port || s->http_port || s->https_port)
+            && !settings_is_loopback(s->bind.items[i])) {
+            return s->bind.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Returns why the service can be used without a password, or NULL if a password is required. */
+static const char *settings_check_open(const struct settings *s,
+                                       const struct users *users)
+{
+    return users_are_open(users) ? "at least one enabled user needs no password"
+           : !s->http_auth && (s->http_port || s->https_port)
+               ? "http-auth is no, so HTTP needs no password"
+               : NULL;
+}
+
+static void settings_check_users(struct settings_draft *draft,
+                                 const struct command *const *families, size_t n)
+{
+    const struct settings *s = &draft->settings;
+    char why[SETTINGS_WHY];
+    struct users *users = users_create(families, n);
+    if (!users || !users_load(users, s, why)) {
+        settings_mistake(draft, "", "%s", users ? why : "out of memory");
+        users_free(users);
+        return;
+    }
+    const char *beyond = settings_check_beyond(s);
+    const char *open = beyond ? settings_check_open(s, users) : NULL;
+    if (open && s->protected_mode) {
+        settings_mistake(
+            draft, "",
+            "bind: '%.80s' is reachable from other machines, but %s; set requirepass "
+            "or define users with passwords, bind only to loopback addresses, or set "
+            "protected to no",
+            beyond, open);
+    } else if (open) {
+        settings_doubt(draft, "",
+                       "protected is no: '%.80s' is reachable from other "
+                       "machines, and %s",
+                       beyond, open);
+    }
+    users_free(users);
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static bool settings_check_readable(struct settings_draft *draft, const char *name,
+                                    const char *path)
+{
+    if (*path && access(path, R_OK) != 0) {
+        settings_mistake(draft, "", "%s: cannot read %.400s: %s", name, path,
+                         text_errno(errno));
+        return false;
+    }
+    return *path != 0;
+}
+
+static void settings_check_tls(struct settings_draft *draft)
+{
+    const struct settings *s = &draft->settings;
+    struct stat info;
+    const bool cert = settings_check_readable(draft, "tls-cert-file", s->tls_cert_file);
+    const bool key = settings_check_readable(draft, "tls-key-file", s->tls_key_file);
+    const bool ca =
+        settings_check_readable(draft, "tls-ca-cert-file", s->tls_ca_cert_file);
+    if ((s->tls_port || s->https_port) && (!cert || !key)) {
+        settings_mistake(draft, "",
+                         "%s: port %u requires tls-cert-file and tls-key-file",
+                         s->tls_port ? "tls-port" : "https-port",
+                         (unsigned)(s->tls_port ? s->tls_port : s->https_port));
+    }
+    if (s->tls_auth_clients != CLIENTS_NO && !ca) {
+        settings_mistake(draft, "", "tls-auth-clients: %s requires tls-ca-cert-file",
+                         s->tls_auth_clients == CLIENTS_YES ? "yes" : "optional");
+    }
+    if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
+        settings_doubt(draft, "",
+                       "tls-key-file: %.400s is accessible to all users (mode %04o)",
+                       s->tls_key_file, (unsigned)(info.st_mode & 07777));
+    }
+}
+
+/* Resolves a path to an absolute path. In the part of the path that exists, symbolic links are
+ * resolved as well. */
+static bool settings_check_resolve(const char *path, char resolved[PATH_MAX])
+{
+    char front[PATH_MAX], real[PATH_MAX];
+    const int n = snprintf(front, sizeof front, "%s%s", *path == '/' ? "" : "./", path);
+    if (n < 0 || (size_t)n >= sizeof front) {
+        return false;
+    }
+    for (char *cut = front + n; cut >= front; cut--) {
+        if (*cut != 0 && *cut != '/') {
+            continue;
+        }
+        const char kept = *cut;
+        *cut = 0;
+        const bool found = realpath(*front ? front : "/", real) != NULL;
+        *cut = kept;
+        if (found) {
+            const char *rest = cut;
+            while (*rest == '/') {
+                rest++;
+            }
+            const int length =
+                snprintf(resolved, PATH_MAX, "%s%s%s",
+                         strcmp(real, "/") == 0 ? "" : real, *rest ? "/" : "", rest);
+            return length >= 0 && length < PATH_MAX;
+        }
+    }
+    return false;
+}
+
+static void settings_check_secrets(struct settings_draft *draft)
+{
+    const struct settings *s = &draft->settings;
+    char dir[PATH_MAX], keyring[PATH_MAX];
+    if (s->hash != BG_HASH_FAST && !*s->keyring) {
+        settings_mistake(draft, "",
+                         "keyring: a path is required, because hash is keyed");
+    }
+    if (!*s->dir) {
+        settings_mistake(draft, "", "dir: a path is required");
+        return;
+    }
+    if (!*s->keyring || !settings_check_resolve(s->dir, dir)
+        || !settings_check_resolve(s->keyring, keyring)) {
+        return;
+    }
+    const size_t n = strlen(dir);
+    if (strncmp(keyring, dir, n) == 0
+        && (keyring[n] == '/' || keyring[n] == 0 || n == 0)) {
+        settings_mistake(draft, "",
+                         "keyring: %.400s is inside dir (%.400s); move it elsewhere, "
+                         "so that copies of the data do not contain it",
+                         s->keyring, s->dir);
+    }
+}
+
+/* ---- All ---------------------------------------------------------------------------------- */
+
+void settings_check_limits(struct settings_draft *draft)
+{
+    const struct settings *s = &draft->settings;
+    if (s->cf_initial_size < 2 * s->cf_bucket_size) {
+        settings_mistake(draft, "",
+                         "cf-initial-size: found %llu, expected at least twice "
+                         "cf-bucket-size (%llu)",
+                         (unsigned long long)s->cf_initial_size,
+                         (unsigned long long)s->cf_bucket_size);
+    }
+    if (s->client_query_buffer_limit < s->proto_max_bulk_len) {
+        settings_mistake(draft, "",
+                         "client-query-buffer-limit: found %llu, expected at least "
+                         "proto-max-bulk-len (%llu)",
+                         (unsigned long long)s->client_query_buffer_limit,
+                         (unsigned long long)s->proto_max_bulk_len);
+    }
+}
+
+bool settings_check(struct settings_draft *draft, const struct command *const *families,
+                    size_t n)
+{
+    const size_t before = draft->mistakes;
+    settings_check_network(draft);
+    settings_check_users(draft, families, n);
+    settings_check_tls(draft);
+    settings_check_secrets(draft);
+    settings_check_limits(draft);
+    return draft->mistakes == before;
+}

@@ -1,0 +1,73 @@
+/*
+ * http/fields.h - reads request fields: accepted types, credentials and entity tags.
+ *
+ * Results point into the head of the request, or into `room`, which the caller provides.
+ */
+#ifndef SERVER_HTTP_FIELDS_H
+#define SERVER_HTTP_FIELDS_H
+
+#include "http/http.h"
+
+/* Compares bytes with a string, ignoring case. */
+bool http_same(bg_bytes bytes, const char *text);
+
+/* Finds the first field with this name, ignoring case. */
+bool http_field(const struct http_request *r, const char *name, bg_bytes *value);
+
+/* Iterates over a list: the items of all fields with a certain name, separated by unquoted commas,
+ * without surrounding spaces. Must be zero-initialized. Empty items are skipped. */
+struct http_list {
+    size_t field, at;
+};
+bool http_list_next(const struct http_request *r, const char *name,
+                    struct http_list *list, bg_bytes *item);
+
+/* ---- Accept ------------------------------------------------------------------------------ */
+
+/*
+ * Returns the quality that the client assigns to "type/subtype", in thousandths, or 0 if the type
+ * is not acceptable. The most specific matching range applies; among equally specific ranges, the
+ * one with the highest quality applies. Parameters other than q are ignored. Without an Accept
+ * field, every type has the quality 1000. Malformed ranges are ignored.
+ */
+unsigned http_accepts(const struct http_request *r, const char *type);
+
+/* Returns the index of the type with the highest quality (the first if several are equal), or -1 if
+ * none is acceptable. */
+int http_choose(const struct http_request *r, const char *const *types, size_t n);
+
+/* ---- Authorization ----------------------------------------------------------------------- */
+
+enum http_auth {
+    HTTP_AUTH_NONE,
+    HTTP_AUTH_BASIC,  /* user, password */
+    HTTP_AUTH_BEARER, /* token */
+    /* The credentials are malformed, use a different scheme, or appear in more than one field. */
+    HTTP_AUTH_BAD
+};
+
+struct http_credentials {
+    bg_bytes user, password, token;
+};
+
+/* Reads the credentials of a request. */
+enum http_auth http_authorization(const struct http_request *r,
+                                  char room[HTTP_HEAD_BYTES],
+                                  struct http_credentials *credentials);
+
+/* ---- Entity tags ------------------------------------------------------------------------- */
+
+enum http_match {
+    HTTP_MATCH_ABSENT, /* no such field */
+    HTTP_MATCH_YES,
+    HTTP_MATCH_NO,
+    HTTP_MATCH_BAD /* malformed */
+};
+
+/* Return whether If-Match or If-None-Match contains a tag, which is passed with its quotes:
+ * "\"1f\"". A NULL tag means that the object does not exist, so "*" does not match either. A weak
+ * tag (W/"1f") never matches in If-Match, but matches in If-None-Match. */
+enum http_match http_if_match(const struct http_request *r, const char *tag);
+enum http_match http_if_none_match(const struct http_request *r, const char *tag);
+
+#endif

@@ -1,0 +1,131 @@
+/* http/response.c - writes the heads and chunks of responses. */
+#include "http/response.h"
+
+const char *http_reason(int status)
+{
+    static const struct {
+        int status;
+        const char *reason;
+    } known[] = {
+        { 100, "Continue" },
+        { 200, "OK" },
+        { 201, "Created" },
+        { 202, "Accepted" },
+        { 204, "No Content" },
+        { 301, "Moved Permanently" },
+        { 302, "Found" },
+        { 303, "See Other" },
+        { 304, "Not Modified" },
+        { 307, "Temporary Redirect" },
+        { 308, "Permanent Redirect" },
+        { 400, "Bad Request" },
+        { 401, "Unauthorized" },
+        { 403, "Forbidden" },
+        { 404, "Not Found" },
+        { 405, "Method Not Allowed" },
+        { 406, "Not Acceptable" },
+        { 408, "Request Timeout" },
+        { 409, "Conflict" },
+        { 411, "Length Required" },
+        { 412, "Precondition Failed" },
+        { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
+        { 415, "Unsupported Media Type" },
+        { 417, "Expectation Failed" },
+        { 421, "Misdirected Request" },
+        { 422, "Unprocessable Content" },
+        { 428, "Precondition Required" },
+        { 429, "Too Many Requests" },
+        { 431, "Request Header Fields Too Large" },
+        { 500, "Internal Server Error" },
+        { 501, "Not Implemented" },
+        { 503, "Service Unavailable" },
+        { 504, "Gateway Timeout" },
+        { 505, "HTTP Version Not Supported" },
+        { 507, "Insufficient Storage" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].status == status) {
+            return known[i].reason;
+        }
+    }
+    return "Status";
+}
+
+static void http_response_field(struct buffer *out, const char *name, const char *value)
+{
+    buffer_text(out, name);
+    buffer_put(out, ": ", 2);
+    buffer_line(out, value, strlen(value));
+    buffer_put(out, "\r\n", 2);
+}
+
+/* Returns whether responses with this status have no body and no length. */
+static bool http_response_is_bare(int status)
+{
+    return status < 200 || status == 204 || status == 304;
+}
+
+bool http_response_head(struct buffer *out, const struct http_response *response)
+{
+    const bool bare = http_response_is_bare(response->status);
+    const bool until_close = response->chunked && response->minor == 0 && !bare;
+    const bool close = response->close || until_close;
+    buffer_put(out, "HTTP/1.1 ", 9);
+    buffer_number(out, (uint64_t)response->status);
+    buffer_put(out, " ", 1);
+    buffer_text(out, http_reason(response->status));
+    buffer_put(out, "\r\n", 2);
+    if (response->type && !bare) {
+        http_response_field(out, "Content-Type", response->type);
+    }
+    if (response->chunked && !bare && !until_close) {
+        buffer_text(out, "Transfer-Encoding: chunked\r\n");
+    } else if (!response->chunked && !bare) {
+        buffer_text(out, "Content-Length: ");
+        buffer_number(out, response->length);
+        buffer_put(out, "\r\n", 2);
+    }
+    if (close) {
+        buffer_text(out, "Connection: close\r\n");
+    } else if (response->minor == 0) {
+        buffer_text(out, "Connection: keep-alive\r\n");
+    }
+    buffer_text(out, "X-Content-Type-Options: nosniff\r\n");
+    for (size_t i = 0; i < response->extras; i++) {
+        http_response_field(out, response->extra[i].name, response->extra[i].value);
+    }
+    buffer_put(out, "\r\n", 2);
+    return close;
+}
+
+void http_response_chunk(struct buffer *out, int minor, const void *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    char line[2 * sizeof n + 2];
+    size_t at = sizeof line;
+    if (minor == 0 || n == 0) {
+        buffer_put(out, bytes, n);
+        return;
+    }
+    line[--at] = '\n';
+    line[--at] = '\r';
+    for (size_t left = n; left; left /= 16) {
+        line[--at] = digits[left % 16];
+    }
+    buffer_put(out, line + at, sizeof line - at);
+    buffer_put(out, bytes, n);
+    buffer_put(out, "\r\n", 2);
+}
+
+void http_response_chunk_end(struct buffer *out, int minor)
+{
+    if (minor > 0) {
+        buffer_put(out, "0\r\n\r\n", 5);
+    }
+}
+
+void http_response_continue(struct buffer *out)
+{
+    buffer_text(out, "HTTP/1.1 100 Continue\r\n\r\n");
+}

@@ -1,0 +1,201 @@
+/*
+ * postgres/publication.c - creates the publication; see postgres/publication.h.
+ *
+ * A table whose updates are published needs a replica identity; otherwise, PostgreSQL rejects UPDATE as soon as the
+ * table is published. A gate must not break an application, so the gate refuses a table without a replica identity. A
+ * table can also lose its replica identity, or get a partition without one. The fingerprint query detects such a change
+ * at the next poll. If the gate cannot follow a publication, for this or any other reason, the gate drops it.
+ * Otherwise, the publication could later make UPDATE fail without the gate noticing.
+ */
+#include "postgres/publication.h"
+
+#include "postgres/schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Statements -------------------------------------------------------------------------- */
+
+enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
+
+/* Lists the tables that contain keys, with schema-qualified names, so that the script works with any
+ * search_path. */
+static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
+                                 char **tables, bg_errinfo *info)
+{
+    static const char tail[] =
+        " SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I',"
+        " s.nspname, c.relname), ', ') FROM root"
+        " JOIN pg_catalog.pg_class c ON c.oid = root.oid"
+        " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace";
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_schema_query(link, "publication", tail, deadline, &rows, info);
+    *tables = err ? NULL : strdup(PQgetvalue(rows, 0, 0));
+    PQclear(rows);
+    return err || *tables ? err : source_no_memory(info);
+}
+
+/* Prepares the statements. The caller frees the statements, even after an error. */
+static bg_err publication_statements(struct postgres_link *link, const char *name,
+                                     uint64_t deadline, char *sql[PUBLICATION_STEPS],
+                                     bg_errinfo *info)
+{
+    char *tables = NULL;
+    const bg_err err = publication_tables(link, deadline, &tables, info);
+    sql[PUBLICATION_DROP] = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    sql[PUBLICATION_CREATE] =
+        tables ? source_format("CREATE PUBLICATION \"%s\" FOR TABLE %s"
+                               " WITH (publish = 'insert, update, truncate',"
+                               " publish_via_partition_root = true)",
+                               name, tables)
+               : NULL;
+    sql[PUBLICATION_COMMENT] =
+        source_format("COMMENT ON PUBLICATION \"%s\" IS 'bloomgate %s'", name, name);
+    free(tables);
+    const bool made =
+        sql[PUBLICATION_DROP] && sql[PUBLICATION_CREATE] && sql[PUBLICATION_COMMENT];
+    return err || made ? err : source_no_memory(info);
+}
+
+static void publication_statements_free(char *sql[PUBLICATION_STEPS])
+{
+    for (int i = 0; i < PUBLICATION_STEPS; i++) {
+        free(sql[i]);
+    }
+}
+
+/* ---- Installing -------------------------------------------------------------------------- */
+
+/* Verifies that the publication with this name, if there is one, belongs to this gate. Errors: BG_EINVAL if the
+ * publication does not belong to this gate. */
+static bg_err publication_own(struct postgres_link *link, const char *name,
+                              uint64_t deadline, bg_errinfo *info)
+{
+    static const char sql[] = "SELECT pg_catalog.obj_description(oid, 'pg_publication')"
+                              " IS NOT DISTINCT FROM 'bloomgate ' || pubname::text"
+                              " FROM pg_catalog.pg_publication WHERE pubname = $1";
+    const struct postgres_arguments given = { 1, { { .data = name } } };
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_link_run(link, "publication", sql, &given, deadline, &rows, info);
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "%s does not publish all changes and was not created by this gate; drop it or "
+            "rename the gate",
+            name);
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* Verifies that the tables can be published. Errors: BG_EINVAL if a table cannot be published, or if publishing it
+ * would make UPDATE fail. */
+static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
+                                      bg_errinfo *info)
+{
+    static const char format[] =
+        ", tree(oid) AS (SELECT oid FROM root UNION SELECT i.inhrelid"
+        " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid%s)"
+        " SELECT c.relname, c.relpersistence FROM tree"
+        " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
+        " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
+        " AND " POSTGRES_NO_REPLICA_IDENTITY " LIMIT 1";
+    PGresult *rows = NULL;
+    char *tail = source_format(format, postgres_schema_attached(link));
+    bg_err err =
+        tail ? postgres_schema_query(link, "publication", tail, deadline, &rows, info)
+             : source_no_memory(info);
+    free(tail);
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s is unlogged, so its changes are not in the WAL; run ALTER TABLE"
+            " ... SET LOGGED, or use follow=changes",
+            PQgetvalue(rows, 0, 0));
+    } else if (!err && PQntuples(rows)) {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s has no replica identity, so UPDATE would fail once it is"
+            " published; add a primary key or set REPLICA IDENTITY, or use"
+            " follow=changes",
+            PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* Runs the statements in one transaction. The lock timeout is shorter than the deadline, because a server process that
+ * is waiting for a lock does not notice that its client has closed the connection. */
+static bg_err publication_run(struct postgres_link *link, char *const *sql, int n,
+                              uint64_t deadline, bg_errinfo *info)
+{
+    bg_err err = postgres_link_do(link, "publication", "BEGIN", deadline, info);
+    err = err ? err
+              : postgres_link_do(link, "publication",
+                                 "SET LOCAL lock_timeout = '300ms'", deadline, info);
+    for (int i = 0; !err && i < n; i++) {
+        err = postgres_link_do(link, "publication", sql[i], deadline, info);
+    }
+    err = err ? err : postgres_link_do(link, "publication", "COMMIT", deadline, info);
+    const bool forbidden = err && strcmp(postgres_link_code(link), "42501") == 0;
+    if (err && postgres_link_is_open(link)) {
+        (void)postgres_link_do(link, "publication", "ROLLBACK", deadline, NULL);
+    }
+    return forbidden && info ? source_error(
+               info, BG_EINVAL, "publication", NULL,
+               "%.300s; grant the missing privilege to the role, or use install=no",
+               source_reason(info))
+                             : err;
+}
+
+/* Writes the statements to a file for the operator to run, and returns an error that contains the
+ * file's path. */
+static bg_err publication_script(const struct source *source, const char *name,
+                                 char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
+{
+    const char *path = source->how.script;
+    FILE *script = *path ? fopen(path, "w") : NULL;
+    bool written = script
+                   && fprintf(script,
+                              "-- Publication for gate \"%s\". Run this as the owner"
+                              " of the tables.\n\nBEGIN;\n",
+                              source->how.name)
+                          > 0;
+    for (int i = 0; script && i < PUBLICATION_STEPS; i++) {
+        written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
+    }
+    written = written && fputs("COMMIT;\n", script) >= 0;
+    written = script && fclose(script) == 0 && written;
+    return source_error(info, BG_EINVAL, "publication", NULL,
+                        "%s is missing or incomplete; as the owner of the tables, %s%s",
+                        name, written ? "run " : "create it", written ? path : "");
+}
+
+bg_err postgres_publication_install(struct postgres_link *link, const char *name,
+                                    uint64_t deadline, bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    char *sql[PUBLICATION_STEPS];
+    bg_err err = publication_statements(link, name, deadline, sql, info);
+    err = err ? err : publication_own(link, name, deadline, info);
+    err = err ? err : publication_is_possible(link, deadline, info);
+    if (!err && !source->how.install) {
+        err = publication_script(source, name, sql, info);
+    }
+    err = err ? err : publication_run(link, sql, PUBLICATION_STEPS, deadline, info);
+    publication_statements_free(sql);
+    return err;
+}
+
+void postgres_publication_drop(struct postgres_link *link, const char *name,
+                               uint64_t deadline)
+{
+    char *sql = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    if (sql && !publication_own(link, name, deadline, NULL)) {
+        (void)publication_run(link, &sql, 1, deadline, NULL);
+    }
+    free(sql);
+}

@@ -1,0 +1,76 @@
+/* cmd.c - see cmd.h. */
+#include "request/cmd.h"
+
+#include "core/server.h"
+
+#include <stdio.h>
+
+bool cmd_integer(bg_bytes argument, int64_t *value)
+{
+    const char *digits = argument.data;
+    const bool minus = argument.len > 1 && digits[0] == '-';
+    const bg_bytes rest = { digits + minus, argument.len - minus };
+    uint64_t n = 0;
+    if (rest.len == 0 || !args_count(rest, &n)
+        || (digits[minus] == '0' && (rest.len > 1 || minus))) {
+        return false;
+    }
+    if (n > (uint64_t)INT64_MAX + minus) {
+        return false;
+    }
+    *value = minus ? (int64_t)(0 - n) : (int64_t)n;
+    return true;
+}
+
+void cmd_not_integer(struct request *request)
+{
+    reply_error(&request->reply, "ERR value is not an integer or out of range");
+}
+
+void cmd_syntax(struct request *request)
+{
+    reply_error(&request->reply, "ERR syntax error");
+}
+
+const char *cmd_lower(const char *name, char text[CMD_NAME])
+{
+    size_t i = 0;
+    for (; name[i] && i < CMD_NAME - 1; i++) {
+        const char c = name[i];
+        text[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    }
+    text[i] = 0;
+    return text;
+}
+
+void cmd_container(struct request *request)
+{
+    /* Called only if the subcommand is missing, because the session runs subcommands itself. */
+    cmd_arity(request);
+}
+
+void cmd_help(struct request *request)
+{
+    const struct command_table *table = session_of(request)->server->commands;
+    const struct reply *reply = &request->reply;
+    const struct command *container = command_find(table, request->argv[0]),
+                         *sub = NULL;
+    const size_t n = strlen(container->name) + 1;
+    size_t i = 0, lines = 1;
+    char text[512];
+    while (command_next_sub(table, container, &i)) {
+        lines += 2;
+    }
+    reply_array(reply, lines);
+    (void)snprintf(
+        text, sizeof text,
+        "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", container->name);
+    reply_status(reply, text);
+    for (i = 0; (sub = command_next_sub(table, container, &i)) != NULL;) {
+        (void)snprintf(text, sizeof text, "%s%s%s", sub->name + n,
+                       *sub->syntax ? " " : "", sub->syntax);
+        reply_status(reply, text);
+        (void)snprintf(text, sizeof text, "    %s.", sub->summary);
+        reply_status(reply, text);
+    }
+}

@@ -1,0 +1,151 @@
+/* sqlite/reader.c - see sqlite/reader.h. Also implements the `none` mode, which only reads keys. */
+#include "sqlite/reader.h"
+
+#include "sqlite/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns SQL that selects all keys, or NULL if out of memory. */
+static char *reader_sql(const struct source *source)
+{
+    char *all = strdup("");
+    for (size_t i = 0; all && i < source->columns.n; i++) {
+        char *table = key_column_table(&source->columns.list[i]);
+        char *column = source_quote(source->columns.list[i].column);
+        char *more =
+            table && column
+                ? source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
+                                i ? " UNION ALL " : "", column, table, column)
+                : NULL;
+        free(table);
+        free(column);
+        free(all);
+        all = more;
+    }
+    return all;
+}
+
+bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info)
+{
+    bg_err err = sqlite_link_open(&reader->link, reader->source, false, info);
+    if (err) {
+        return err;
+    }
+    reader->is_open = true;
+    reader->ended = false;
+    return sqlite_link_begin(&reader->link, info);
+}
+
+void sqlite_reader_end(struct sqlite_reader *reader)
+{
+    (void)sqlite3_finalize(reader->rows);
+    reader->rows = NULL;
+    if (reader->is_open) {
+        sqlite_link_close(&reader->link);
+    }
+    reader->is_open = false;
+}
+
+static bg_err reader_prepare(struct sqlite_reader *reader, bg_errinfo *info)
+{
+    char *sql = reader_sql(reader->source);
+    const bg_err err =
+        sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->rows, info)
+            : source_no_memory(info);
+    free(sql);
+    return err;
+}
+
+bg_err sqlite_reader_next(struct sqlite_reader *reader, struct key_batch *batch,
+                          size_t room, bg_errinfo *info)
+{
+    bg_err err = reader->rows || reader->ended ? BG_OK : reader_prepare(reader, info);
+    while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
+        const int code = sqlite3_step(reader->rows);
+        if (code == SQLITE_ROW) {
+            err = sqlite_link_key(reader->rows, batch) ? BG_OK : source_no_memory(info);
+        } else if (code == SQLITE_DONE) {
+            reader->ended = true;
+            (void)sqlite3_finalize(reader->rows);
+            reader->rows = NULL;
+            err = sqlite_link_end(&reader->link, BG_OK, info);
+        } else {
+            err = sqlite_link_error(&reader->link, "keys", info);
+        }
+    }
+    return err;
+}
+
+bg_err sqlite_reader_count(struct source *source, uint64_t *count, bg_errinfo *info)
+{
+    struct sqlite_link link;
+    int64_t number = 0;
+    char *keys = reader_sql(source);
+    char *sql = keys ? source_format("SELECT count(*) FROM (%s)", keys) : NULL;
+    bg_err err =
+        sql ? sqlite_link_open(&link, source, false, info) : source_no_memory(info);
+    free(keys);
+    if (!err) {
+        err = sqlite_link_number(&link, "keys", sql, &number, info);
+        sqlite_link_close(&link);
+    }
+    free(sql);
+    *count = err || number < 0 ? 0 : (uint64_t)number;
+    return err;
+}
+
+/* ---- Without a follower ---------------------------------------------------------------- */
+
+static bg_err plain_open(struct source *source, void **made, bg_errinfo *info)
+{
+    struct sqlite_reader *reader = calloc(1, sizeof *reader);
+    *made = reader;
+    if (!reader) {
+        return source_no_memory(info);
+    }
+    reader->source = source;
+    return BG_OK;
+}
+
+/* Starts the snapshot, and validates the key columns in it. */
+static bg_err plain_begin(struct sqlite_reader *reader, bg_errinfo *info)
+{
+    enum key_form form = KEY_FORM_UNKNOWN;
+    bg_err err = sqlite_reader_begin(reader, info);
+    err = err ? err : sqlite_schema_columns(&reader->link, &form, info);
+    if (err) {
+        sqlite_reader_end(reader);
+        return err;
+    }
+    atomic_store(&reader->source->form, (int)form);
+    return BG_OK;
+}
+
+static bg_err plain_next(void *context, struct key_batch *batch, size_t room,
+                         bg_errinfo *info)
+{
+    struct sqlite_reader *reader = context;
+    const bg_err err = reader->is_open ? BG_OK : plain_begin(reader, info);
+    return err ? err : sqlite_reader_next(reader, batch, room, info);
+}
+
+static bg_err plain_rewind(void *reader, bg_errinfo *info)
+{
+    (void)info;
+    sqlite_reader_end(reader);
+    return BG_OK;
+}
+
+static void plain_close(void *reader)
+{
+    sqlite_reader_end(reader);
+    free(reader);
+}
+
+const struct source_mode sqlite_plain_mode = {
+    .keys_open = plain_open,
+    .keys_next = plain_next,
+    .keys_rewind = plain_rewind,
+    .keys_close = plain_close,
+};
