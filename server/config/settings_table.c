@@ -222,7 +222,7 @@ static const struct setting settings_rows[] = {
         "Format of log lines. logfmt: name=value pairs. json: one JSON object per line."),
     ROW(slowlog_from, "slowlog-log-slower-than", COUNT, "10000", 0, 3600e6, LIVE, "MICROSECONDS",
         "Requests that take at least this long are recorded for SLOWLOG, which keeps the last 128. Pipelined "
-        "requests that are processed together are not timed. 0 records every timed request."),
+        "requests that are processed together share an entry. 0 records every request."),
     ROW(log_file, "log-file", TEXT, "", 0, 0, START, "PATH",
         "File to write the log to (default: stderr). SIGHUP reopens it."),
     ROW(pid_file, "pid-file", TEXT, "", 0, 0, START, "PATH",

@@ -299,8 +299,7 @@ static void run_flush(struct conn *conn)
     };
     const size_t waiting = buffer_waiting(&conn->out);
     worker->session.client = &conn->client;
-    session_changes(&worker->session, run->command);
-    run->command->run_many(&request, run->items, run->n);
+    session_run_many(&worker->session, &request, run->items, run->n);
     session_unclaim(&worker->session); /* run_begin claimed the filter */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
@@ -321,7 +320,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     struct worker *worker = conn->worker;
     struct run *run = &worker->run;
-    char text[SESSION_TEXT];
+    struct admission admission;
     if (argc != 3 || conn->client.multi || conn->client.mute) {
         return false;
     }
@@ -329,14 +328,17 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (!command || !command->run_many) {
         return false;
     }
-    struct front *front = fronts_find(worker->server->fronts, command, argv, argc);
-    if ((front && !front_forwards(command))
-        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
-        || (!front && session_stalls(&worker->session, command, argv[1], WORKER_RUN))
-        || (!front && session_doubts(&worker->session, command, argv))) {
+    const struct request request = {
+        .host = &worker->session.host, .command = command, .argv = argv, .argc = argc
+    };
+    session_admit(&worker->session, &conn->client, &request, &admission);
+    if (admission.error || admission.verdict == SESSION_MAYBE
+        || (admission.front
+                ? !front_forwards(command)
+                : session_stalls(&worker->session, command, argv[1], WORKER_RUN))) {
         return false;
     }
-    run->front = front;
+    run->front = admission.front;
     conn->client.last = command;
     run->command = command;
     run->command_name = argv[0];

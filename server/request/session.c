@@ -513,7 +513,6 @@ static const char *session_no_right(const struct client *client,
         return "NOAUTH Authentication required.";
     }
     if (!user_may_run(client->user, command)) {
-        user_refused(client->user);
         (void)snprintf(text, SESSION_TEXT,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
                        user_name(client->user), cmd_lower(command->name, name));
@@ -527,13 +526,11 @@ static const char *session_no_right(const struct client *client,
         for (size_t i = (size_t)command->first_key; i <= last && i < argc;
              i += (size_t)command->key_step) {
             if (!user_may_touch(client->user, argv[i], need)) {
-                user_refused(client->user);
                 return "NOPERM No permissions to access a key";
             }
         }
     }
     if (!session_may_file(client, command, argv, argc)) {
-        user_refused(client->user);
         return "NOPERM No permissions to access a file with that name";
     }
     return NULL;
@@ -565,15 +562,41 @@ static const char *session_no_state(const struct session *session,
     return NULL;
 }
 
-const char *session_refuses(struct session *session, const struct client *client,
-                            const struct command *command, const bg_bytes *argv,
-                            size_t argc, char text[SESSION_TEXT])
+/* While filters are being loaded, nothing is known about their keys, so "maybe" is a valid
+ * answer. */
+static bool session_answers_maybe(const struct session *session,
+                                  const struct command *command)
 {
-    const char *wrong = NULL;
-    if (!(command->flags & COMMAND_NOAUTH)) {
-        wrong = session_no_right(client, command, argv, argc, text);
+    const int phase =
+        atomic_load_explicit(&session->server->phase, memory_order_relaxed);
+    return command->flags & COMMAND_ASKS && phase <= SERVER_LOADING
+           && session->from->loading == LOADING_MAYBE;
+}
+
+void session_admit(struct session *session, const struct client *client,
+                   const struct request *request, struct admission *a)
+{
+    const struct command *command = request->command;
+    a->verdict = SESSION_DENIED;
+    a->front = NULL;
+    a->error =
+        command->flags & COMMAND_NOAUTH
+            ? NULL
+            : session_no_right(client, command, request->argv, request->argc, a->text);
+    if (a->error) {
+        return;
     }
-    return wrong ? wrong : session_no_state(session, command, text);
+    if (session_answers_maybe(session, command) && !client->multi) {
+        a->verdict = SESSION_MAYBE;
+        return;
+    }
+    a->error = session_no_state(session, command, a->text);
+    a->front = a->error ? NULL
+                        : fronts_find(session->server->fronts, command, request->argv,
+                                      request->argc);
+    a->verdict = a->error   ? SESSION_REFUSED
+                 : a->front ? SESSION_IN_CLUSTER
+                            : SESSION_ADMITTED;
 }
 
 /* Replies with "ERR unknown command 'x', with args beginning with: 'y' 'z' ", which is the text
@@ -630,19 +653,10 @@ static const struct command *session_command(const struct session *session,
     return sub;
 }
 
-/* While filters are being loaded, nothing is known about their keys, so "maybe" is a valid
- * answer. */
-static bool session_answers_maybe(const struct session *session,
-                                  const struct command *command)
-{
-    const int phase =
-        atomic_load_explicit(&session->server->phase, memory_order_relaxed);
-    return command->flags & COMMAND_ASKS && phase <= SERVER_LOADING
-           && session->from->loading == LOADING_MAYBE;
-}
-
-bool session_doubts(struct session *session, const struct command *command,
-                    const bg_bytes *argv)
+/* Returns whether a name may have been the name of a lost filter, in which case lookups answer
+ * "maybe" (doubt.h). */
+static bool session_doubts(struct session *session, const struct command *command,
+                           const bg_bytes *argv)
 {
     return command->flags & COMMAND_ASKS
            && persist_doubts(session->server->persist, argv[1])
@@ -670,14 +684,24 @@ static void session_answer_maybe(const struct command *command, size_t argc,
 /* The reply to a write command depends on earlier changes by any client, because "already added"
  * promises that the key is stored. So the reply waits until those changes are durable; see
  * object.h. */
-void session_changes(struct session *session, const struct command *command)
+static void session_changes(struct session *session, const struct command *command)
 {
     session->wrote =
         session->wrote
         || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
-/* Runs a request and adds it to the slow log if it was slow. */
+/* Adds n requests that were answered together to the slow log if they were slow. */
+static void session_note_time(struct session *session, const struct request *request,
+                              size_t n, uint64_t began)
+{
+    const uint64_t took = (clock_nanoseconds() - began) / 1000;
+    if (took >= session->from->slowlog_from && session->server->slowlog) {
+        slowlog_note(session->server->slowlog, session, request, n, took);
+    }
+}
+
+/* Runs a request that has been admitted. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = clock_nanoseconds();
@@ -688,25 +712,49 @@ static void session_perform(struct session *session, struct request *request)
     }
     session_changes(session, request->command);
     request->command->run(request);
-    const uint64_t took = (clock_nanoseconds() - began) / 1000;
-    if (took >= session->from->slowlog_from && session->server->slowlog) {
-        slowlog_note(session->server->slowlog, session, request, took);
+    session_note_time(session, request, 1, began);
+}
+
+void session_run_many(struct session *session, struct request *request,
+                      const bg_bytes *items, size_t n)
+{
+    const uint64_t began = clock_nanoseconds();
+    ledger_forget();
+    if (session_doubts(session, request->command, request->argv)) {
+        for (size_t i = 0; i < n; i++) {
+            session_answer_maybe(request->command, request->argc, &request->reply);
+        }
+        return;
     }
+    session_changes(session, request->command);
+    request->command->run_many(request, items, n);
+    session_note_time(session, request, n, began);
+}
+
+/* Sends the error for a request that was not admitted. If the request is part of a transaction, the
+ * transaction fails. */
+static void session_reject(struct client *client, const struct request *request,
+                           const struct admission *admission)
+{
+    if (admission->verdict == SESSION_DENIED && client->user) {
+        user_refused(client->user);
+    }
+    multi_fail(client);
+    reply_error(&request->reply, admission->error);
 }
 
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply)
 {
-    char text[SESSION_TEXT];
+    struct admission admission;
     struct request request = { .host = &session->host,
                                .command = command,
                                .argv = argv,
                                .argc = argc,
                                .reply = *reply };
-    const char *wrong =
-        session_refuses(session, session->client, command, argv, argc, text);
-    if (wrong) {
-        reply_error(reply, wrong);
+    session_admit(session, session->client, &request, &admission);
+    if (admission.error) {
+        session_reject(session->client, &request, &admission);
     } else {
         session_perform(session, &request);
     }
@@ -756,22 +804,16 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                : 0;
 }
 
-/* Sends an error for a command. If the command is part of a transaction, the transaction fails. */
-static void session_reject(struct client *client, const struct reply *reply,
-                           const char *wrong)
-{
-    multi_fail(client);
-    reply_error(reply, wrong);
-}
-
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many)
 {
+    const uint64_t began = clock_nanoseconds();
     bg_errinfo info = { 0 };
     const size_t n = request->argc - 2;
     if (!(request->command->flags & COMMAND_WRITE)
         || session_may_add(session, n, &info)) {
         front_run(front, request, many);
+        session_note_time(session, request, many ? n : 1, began);
         return;
     }
     for (size_t i = 0; i < (many ? n : 1); i++) {
@@ -797,25 +839,14 @@ static void session_run_known(struct session *session, struct client *client,
                               struct request *request)
 {
     const struct command *command = request->command;
-    char text[SESSION_TEXT];
-    const char *wrong = NULL;
-    if (session_answers_maybe(session, command) && !client->multi) {
-        wrong = session_no_right(client, command, request->argv, request->argc, text);
-        if (!wrong) {
-            session_answer_maybe(command, request->argc, &request->reply);
-            return;
-        }
-    } else {
-        wrong = session_refuses(session, client, command, request->argv, request->argc,
-                                text);
-    }
-    struct front *front = wrong ? NULL
-                                : fronts_find(session->server->fronts, command,
-                                              request->argv, request->argc);
-    if (wrong) {
-        session_reject(client, &request->reply, wrong);
-    } else if (front) {
-        session_run_front(session, front, request);
+    struct admission admission;
+    session_admit(session, client, request, &admission);
+    if (admission.error) {
+        session_reject(client, request, &admission);
+    } else if (admission.verdict == SESSION_MAYBE) {
+        session_answer_maybe(command, request->argc, &request->reply);
+    } else if (admission.front) {
+        session_run_front(session, admission.front, request);
     } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
         multi_queue(client, request, session->from->client_query_buffer_limit);
     } else if (!session->is_job

@@ -112,11 +112,6 @@ void session_end(struct session *session);
 bg_err session_drop(struct session *session, bg_bytes name,
                     const struct catalog_terms *terms, bg_errinfo *info);
 
-/* Returns whether a name may have been the name of a lost filter, in which case lookups answer
- * "maybe" (doubt.h). */
-bool session_doubts(struct session *session, const struct command *command,
-                    const bg_bytes *argv);
-
 /* Checks that a new filter may use a name: the name is in the catalog, or no lost filter can have
  * had it. Otherwise the new filter would answer "no" for keys that were added to the lost filter.
  * Errors: BG_EIO if the name is in doubt. */
@@ -166,11 +161,6 @@ void session_run_queued(struct session *session, const struct command *command,
 /* Cleans up after a deferred request that cannot run again because there is no memory for a job. */
 void session_abandon(struct session *session);
 
-/* Must be called before a command runs, on every path. If the command may change something, its
- * reply must wait until all journal records written so far are durable, even if the command finds
- * nothing to change. */
-void session_changes(struct session *session, const struct command *command);
-
 /* Lets a job use entries and names that it does not hold. The job is in a batch until it calls
  * session_let_go or ends. Keep the batch short, and call nothing in it that waits for batches. */
 void session_enter(struct session *session);
@@ -193,10 +183,31 @@ bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
-/* Performs the checks that precede a command, without running it. Returns the error that prevents a
- * command from running, or NULL if the command may run. */
-const char *session_refuses(struct session *session, const struct client *client,
-                            const struct command *command, const bg_bytes *argv,
-                            size_t argc, char text[SESSION_TEXT]);
+/* What happens to a request. */
+enum session_verdict {
+    SESSION_ADMITTED,
+    SESSION_IN_CLUSTER, /* the filter is in a cluster: see `front` */
+    SESSION_MAYBE,      /* filters are being loaded, so the answer is "maybe" */
+    SESSION_DENIED,     /* the user lacks a permission */
+    SESSION_REFUSED     /* the service cannot run the command in its current state */
+};
+
+struct admission {
+    enum session_verdict verdict;
+    const char *error; /* the error reply, or NULL if the request may run */
+    struct front *front;
+    char text[SESSION_TEXT]; /* may hold the error */
+};
+
+/* Decides whether a request may run: checks the client's permissions, then the state and the limits
+ * of the service. Every request passes through this function before it runs: single requests,
+ * pipelined runs (once per run), and requests in EXEC. */
+void session_admit(struct session *session, const struct client *client,
+                   const struct request *request, struct admission *admission);
+
+/* Runs n pipelined requests with one item each, which differ only in the item and have been
+ * admitted together. `request` is the first of them. */
+void session_run_many(struct session *session, struct request *request,
+                      const bg_bytes *items, size_t n);
 
 #endif

@@ -8,13 +8,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct slow {
     uint64_t id;
     uint64_t time; /* seconds since 1970 */
     uint64_t microseconds;
-    size_t argc; /* total number of arguments; `count` of them are stored */
+    size_t requests; /* number of requests that were answered together */
+    size_t argc;     /* total number of arguments; `count` of them are stored */
     size_t count;
     size_t lengths[SLOWLOG_WORDS];
     char words[SLOWLOG_WORDS][SLOWLOG_WORD];
@@ -58,7 +58,7 @@ static bool slowlog_shows(const struct command *command, size_t argc, size_t i)
 }
 
 void slowlog_note(struct slowlog *slowlog, const struct session *session,
-                  const struct request *request, uint64_t microseconds)
+                  const struct request *request, size_t n, uint64_t microseconds)
 {
     const struct command *command = request->command;
     if (command->flags & COMMAND_NOAUTH) {
@@ -69,15 +69,16 @@ void slowlog_note(struct slowlog *slowlog, const struct session *session,
     *slow = (struct slow){ .id = slowlog->next++,
                            .time = clock_now() / 1000,
                            .microseconds = microseconds,
+                           .requests = n,
                            .argc = request->argc };
     slowlog->count += slowlog->count < SLOWLOG_MAX;
     for (size_t i = 0; i < request->argc && slow->count < SLOWLOG_WORDS
                        && slowlog_shows(command, request->argc, i);
          i++) {
         const bg_bytes word = request->argv[i];
-        const size_t n = word.len < SLOWLOG_WORD ? word.len : SLOWLOG_WORD;
-        memcpy(slow->words[slow->count], word.len ? word.data : "", n);
-        slow->lengths[slow->count++] = n;
+        const size_t bytes = word.len < SLOWLOG_WORD ? word.len : SLOWLOG_WORD;
+        memcpy(slow->words[slow->count], word.len ? word.data : "", bytes);
+        slow->lengths[slow->count++] = bytes;
     }
     if (session->client) {
         (void)snprintf(slow->address, sizeof slow->address, "%s",
@@ -101,7 +102,11 @@ static void slowlog_tell(const struct reply *reply, const struct slow *slow)
     for (size_t i = 0; i < slow->count; i++) {
         reply_bulk(reply, slow->words[i], slow->lengths[i]);
     }
-    if (more > 0) {
+    if (slow->requests > 1) {
+        (void)snprintf(text, sizeof text, "... (%zu pipelined requests)",
+                       slow->requests);
+        reply_text(reply, text);
+    } else if (more > 0) {
         (void)snprintf(text, sizeof text, "... (%zu more arguments)", more);
         reply_text(reply, text);
     }

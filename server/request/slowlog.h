@@ -5,8 +5,8 @@
  * and the names of filters, but no items, because items are user data. Logins are not
  * recorded at all.
  *
- * Pipelined requests that are answered together are not timed. Their number is limited, so
- * answering them does not take long.
+ * Pipelined requests that are answered together (a run, see dispatch.c) are timed together and
+ * share an entry, which contains their number.
  *
  * Thread-safe. Cost of timing a request: two clock reads.
  */
@@ -26,8 +26,9 @@ struct slowlog;
 struct slowlog *slowlog_create(void); /* NULL: out of memory */
 void slowlog_free(struct slowlog *slowlog);
 
+/* Adds n requests that were answered together in this time. `request` is the first of them. */
 void slowlog_note(struct slowlog *slowlog, const struct session *session,
-                  const struct request *request, uint64_t microseconds);
+                  const struct request *request, size_t n, uint64_t microseconds);
 
 extern const struct command slowlog_commands[];
 

@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import threading
 import time
+import urllib.request
 
 import service
 from service import Error, Members, Pairs, Service, Status, Verbatim, alone, encode, wait_for
@@ -677,6 +678,35 @@ def test_slowlog(s):
     assert entry[3] == [b"BF.MADD", b"big", b"... (100000 more arguments)"]
     assert abs(entry[1] - time.time()) < 100
     assert not any(b"secret" in word for word in entry[3])
+
+
+def test_slowlog_of_pipelines(s):
+    """Pipelined requests that are answered together share an entry, which does not show their items."""
+    assert s.ask("BF.RESERVE", "piped", "0.01", "1000") == OK
+    assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "0") == OK
+    try:
+        for word in ("BF.ADD", "BF.EXISTS"):
+            assert s.ask("SLOWLOG", "RESET") == OK
+            with s.connect() as c:
+                assert c.pipeline([(word, "piped", f"secret{i}") for i in range(50)]) == [1] * 50
+            entries = [e[3] for e in s.ask("SLOWLOG", "GET", "100") if e[3][0] == word.encode()]
+            assert entries and all(words[1] == b"piped" and not any(b"secret" in w for w in words) for words in entries), entries
+            found = [re.match(rb"... \((\d+) pipelined requests\)", words[2]) for words in entries]
+            assert sum(int(m[1]) if m else 1 for m in found) == 50, entries
+    finally:
+        assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "10000") == OK
+
+
+@alone
+def test_denied_requests_are_counted_once(program):
+    """A denied request counts once, even if its command can be part of a pipelined run."""
+    with Service(program, "user default on nopass +@all ~*", "user reader on >x +bf.exists ~*", http=True) as s, s.connect() as c:
+        assert c.ask("AUTH", "reader", "x") == OK
+        assert [c.ask("BF.ADD", "k", "x").startswith("NOPERM") for _ in range(3)] == [True] * 3
+        with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/metrics") as page:
+            text = page.read().decode()
+        found = re.findall(r'bloomgate_service_refusals_total\{.*reason="rights".*\} (\d+)', text)
+        assert sum(map(int, found)) == 3, found
 
 
 def test_save(s):
