@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 struct unpacker {
     enum unpack_format format;
@@ -54,7 +55,24 @@ bool unpack_may_become(const char *bytes, size_t n)
                        || unpack_is_skipped(bytes, n))));
 }
 
-enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* zlib: largest window, gzip header required */
+enum {
+    UNPACK_GZIP_ONLY = 15 + 16, /* zlib: largest window, gzip header required */
+    /* zstd: 128 MiB, the limit of the zstd command. The decoder allocates the window that a frame
+     * declares, so a few bytes of input could otherwise make it allocate gigabytes. */
+    UNPACK_WINDOW_LOG = 27
+};
+
+static ZSTD_DStream *unpack_zstd_new(void)
+{
+    ZSTD_DStream *stream = ZSTD_createDStream();
+    if (stream
+        && ZSTD_isError(
+            ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, UNPACK_WINDOW_LOG))) {
+        (void)ZSTD_freeDStream(stream);
+        return NULL;
+    }
+    return stream;
+}
 
 struct unpacker *unpacker_new(enum unpack_format format)
 {
@@ -64,7 +82,7 @@ struct unpacker *unpacker_new(enum unpack_format format)
     }
     u->format = format;
     if (format == UNPACK_GZIP ? inflateInit2(&u->gzip, UNPACK_GZIP_ONLY) != Z_OK
-                              : !(u->zstd = ZSTD_createDStream())) {
+                              : !(u->zstd = unpack_zstd_new())) {
         free(u);
         return NULL;
     }
@@ -110,7 +128,10 @@ static bool unpack_zstd(struct unpacker *u, struct unpack_step *step)
     step->used = in.pos;
     step->made = out.pos;
     if (ZSTD_isError(said)) {
-        step->why = ZSTD_getErrorName(said);
+        step->why = ZSTD_getErrorCode(said) == ZSTD_error_frameParameter_windowTooLarge
+                        ? "its zstd window exceeds 128 MiB; pipe it through 'zstd -dc "
+                          "--long=31'"
+                        : ZSTD_getErrorName(said);
         return false;
     }
     u->inside = said != 0;

@@ -113,6 +113,17 @@ $ (head -c 9000 numbers.gz; printf XXXXXXXX; tail -c +9009 numbers.gz) > bad.gz;
 $ (head -c 9000 numbers.zst; printf XXXXXXXX; tail -c +9009 numbers.zst) > bad.zst; bloomgate check -c numbers.bg bad.zst
 ! bloomgate check: bad.zst: cannot be decompressed: Restored data doesn't match checksum
 ? 3
+# Frames with one raw block ("1\n2\n") that declare a window of 128 MiB, 144 MiB and 2 GiB, and 2 GiB of content.
+$ printf '\x28\xb5\x2f\xfd\x00\x88\x21\x00\x001\n2\n' | bloomgate check -c numbers.bg
+2
+$ for declared in '\x00\x89' '\x00\xa8' '\xa0\x00\x00\x00\x80'; do printf "\x28\xb5\x2f\xfd$declared\x21\x00\x001\n2\n" > wide.zst; bloomgate check -c numbers.bg wide.zst; done
+! bloomgate check: wide.zst: cannot be decompressed: its zstd window exceeds 128 MiB; pipe it through 'zstd -dc --long=31'
+! bloomgate check: wide.zst: cannot be decompressed: its zstd window exceeds 128 MiB; pipe it through 'zstd -dc --long=31'
+! bloomgate check: wide.zst: cannot be decompressed: its zstd window exceeds 128 MiB; pipe it through 'zstd -dc --long=31'
+? 3
+$ (cat numbers.zst; printf '\x28\xb5\x2f\xfd\x00\xa8\x21\x00\x001\n2\n') > wide.zst; bloomgate check -c numbers.bg wide.zst
+! bloomgate check: wide.zst: cannot be decompressed: its zstd window exceeds 128 MiB; pipe it through 'zstd -dc --long=31'
+? 3
 $ bloomgate dedup -q --raw numbers.gz | head -c 3 | od -An -tx1
  1f 8b 08
 $ printf '' | gzip | bloomgate dedup -q
