@@ -351,7 +351,8 @@ void settings_print_man(FILE *to)
         "overrides the file.\n\nOn SIGHUP, the service reloads its settings. Options "
         "that can be changed at runtime take effect, and values set by CONFIG SET are "
         "replaced by those in the file. The log lists changed options that require a "
-        "restart. If the file contains errors, no settings change.");
+        "restart. If the file contains errors, no settings change. Otherwise, the "
+        "service also reloads its certificates and its keyring.");
     settings_print_man_section(to, "NUMBERS",
                                "Options that take a number accept these "
                                "forms:",

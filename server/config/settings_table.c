@@ -97,7 +97,8 @@ static const struct setting settings_rows[] = {
     ROW(keyring, "keyring", TEXT, "/etc/bloomgate/keyring", 0, 0, START, "PATH",
         "File that holds the secrets for keyed filters; created with a new secret if missing. It must be outside dir, "
         "so that copies of the data do not contain it. The default for non-root users is "
-        "$XDG_CONFIG_HOME/bloomgate/keyring."),
+        "$XDG_CONFIG_HOME/bloomgate/keyring. SIGHUP reloads the file. Removed secrets stay in use until a restart; a "
+        "file that is damaged, or in which a secret has changed, is refused."),
     CHOICE(hash, "hash", "keyed", RELOAD, hash_names,
         "How new filters hash keys. The keyed variants protect against keys chosen to fill a filter or to cause "
         "false positives; fast does not. keyed-int is fast for keys of 8 or 16 bytes."),

@@ -19,6 +19,7 @@
 #include "command_table.h"
 #include "config/settings.h"
 #include "config/users.h"
+#include "core/keyrings.h"
 #include "core/tls.h"
 #include "util/quiet.h"
 
@@ -74,7 +75,7 @@ struct server {
     struct command_table *commands;
     struct users *users;
     struct tls *tls; /* NULL: none */
-    bg_keyring *keyring;
+    struct keyrings *keyrings;
     struct persist *persist; /* NULL if nothing is stored on disk */
     struct gates *gates;     /* NULL: none */
     struct fronts *fronts;   /* NULL: none */
@@ -106,7 +107,7 @@ void server_stop(bool at_once);
 /* Returns whether a stop has been requested. */
 bool server_is_stopping(void);
 
-/* Requests a reload of settings, users and certificates (SIGHUP). Async-signal-safe. */
+/* Requests a reload of settings, users, certificates and secrets (SIGHUP). Async-signal-safe. */
 void server_ask_reload(void);
 
 /* For main/run.c: creates the event file descriptor that becomes readable when server_stop is called, and returns it,

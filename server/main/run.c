@@ -116,9 +116,14 @@ static bool server_make_data(struct server *server, const struct settings *setti
         return server_say("catalog", info.message);
     }
     char why[SETTINGS_WHY];
+    bg_keyring *ring = NULL;
     bool made = false;
-    if (!startup_keyring(settings->keyring, &server->keyring, &made, why)) {
+    if (!startup_keyring(settings->keyring, &ring, &made, why)) {
         return server_say("keyring", why);
+    }
+    server->keyrings = keyrings_create(ring);
+    if (!server->keyrings) {
+        return server_say("keyring", "out of memory");
     }
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data directory", info.message);
@@ -199,7 +204,8 @@ static bool server_make_gates(struct server *server, const struct settings *sett
     if (settings->gates.count == 0) {
         return true;
     }
-    if (bg_keyring_current(server->keyring, &options.hash, key_id, &info)
+    const struct secret_source *secrets = keyrings_source(server->keyrings);
+    if (secrets->current(secrets->context, &options.hash, key_id, &info)
         || gates_create(&options, &server->gates, &info)) {
         return server_say("gates", info.message);
     }
@@ -370,6 +376,26 @@ static void server_told(void *context, bool mistake, const char *text)
     }
 }
 
+static void server_secret_removed(void *context, const char *name)
+{
+    (void)context;
+    log_warning("a secret was removed from the keyring",
+                LOG_FIELDS(log_text("secret", name),
+                           log_text("note", "existing filters can use it until the "
+                                            "service restarts")));
+}
+
+static void server_reload_secrets(struct server *server,
+                                  const struct settings *settings)
+{
+    bg_errinfo info = { .code = BG_OK };
+    if (keyrings_reload(server->keyrings, settings->keyring, server_secret_removed,
+                        NULL, &info)) {
+        log_error("the keyring was not reloaded",
+                  LOG_FIELDS(log_text("error", info.message)));
+    }
+}
+
 static void server_reload(struct server *server)
 {
     char why[SETTINGS_WHY];
@@ -382,6 +408,7 @@ static void server_reload(struct server *server)
     if (server->tls && !tls_reload(server->tls, settings, why)) {
         log_error("certificates were not reloaded", LOG_FIELDS(log_text("error", why)));
     }
+    server_reload_secrets(server, settings);
     (void)log_reopen();
     log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings reloaded");
     startup_ready("serving");
@@ -479,7 +506,7 @@ static bool server_unmake(struct server *server)
     pthread_mutex_destroy(&server->reset_lock);
     users_free(server->users);
     tls_free(server->tls);
-    bg_keyring_free(server->keyring);
+    keyrings_free(server->keyrings);
     return kept;
 }
 

@@ -564,13 +564,14 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
                                  const struct object_shape *shape, const char *path,
                                  bg_filter **filter, bg_errinfo *info)
 {
-    const struct command_settings secrets = { .keyring = r->persist->server->keyring };
+    const struct command_settings settings = { .secrets = keyrings_source(
+                                                   r->persist->server->keyrings) };
     struct stat file = { .st_size = 0 };
     bg_hash_spec hash;
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     void *bytes = NULL;
     size_t n = 0;
-    bg_err err = object_hash_spec(shape, &secrets, &hash, info);
+    bg_err err = object_hash_spec(shape, &settings, &hash, info);
     if (err) {
         return err;
     }
@@ -596,7 +597,7 @@ static bg_err recovery_create_empty(const struct recovery *r,
 {
     const struct server *server = r->persist->server;
     struct command_settings settings = {
-        .keyring = server->keyring,
+        .secrets = keyrings_source(server->keyrings),
         .max_filter_bytes = settings_now(server->store)->max_filter_memory
     };
     bg_err err = object_create(shape, &settings, object, info);

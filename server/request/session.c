@@ -454,7 +454,7 @@ void session_take_settings(struct session *session)
         .cf_max_expansions = (uint32_t)s->cf_max_expansions,
         .max_filter_bytes = s->max_filter_memory,
         .hash = (uint32_t)s->hash,
-        .keyring = session->server->keyring,
+        .secrets = keyrings_source(session->server->keyrings),
     };
 }
 

@@ -69,7 +69,7 @@ static inline void world_free(struct world *w)
     catalog_free(server->catalog);
     command_table_free(server->commands);
     users_free(server->users);
-    bg_keyring_free(server->keyring);
+    keyrings_free(server->keyrings);
     settings_store_free(server->store);
 }
 
@@ -89,6 +89,7 @@ static inline bool world_make(struct world *w)
 {
     struct server *server = &w->server;
     char why[SETTINGS_WHY];
+    bg_keyring *ring = NULL;
     bool made = false;
     w->argv[0] = (char *)(uintptr_t) "bloomgated";
     w->argv[1] = (char *)(uintptr_t) "--config";
@@ -104,8 +105,8 @@ static inline bool world_make(struct world *w)
     server->users = users_create(server_families, server_families_count);
     CHECK(users_load(server->users, settings_now(server->store), why));
     CHECK_OK(catalog_create(&server->quiet, &server->catalog, &w->why));
-    CHECK(startup_keyring(settings_now(server->store)->keyring, &server->keyring, &made,
-                          why));
+    CHECK(startup_keyring(settings_now(server->store)->keyring, &ring, &made, why));
+    CHECK((server->keyrings = keyrings_create(ring)) != NULL);
     CHECK(session_init(&w->session, server, true));
     w->client.protocol = 2;
     w->client.user = users_default(server->users);
