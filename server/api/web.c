@@ -220,9 +220,7 @@ static void web_send(struct conn *conn, struct web_request *request)
         .extra = extras,
         .extras = answer->extras,
     };
-    if (http_response_head(&conn->out, &response)) {
-        http->keep_alive = false;
-    }
+    http_response_head(&conn->out, &response);
     if (from_file && !head_only) {
         http->file = answer->file;
         http->file_left = answer->file_bytes;

@@ -154,7 +154,13 @@ static int http_fields_fit(bg_bytes range, const char *type)
     return http_same(range, "*/*");
 }
 
-unsigned http_accepts(const struct http_request *r, const char *type)
+/*
+ * Returns the quality that the client assigns to "type/subtype", in thousandths, or 0 if the type
+ * is not acceptable. The most specific matching range applies; among equally specific ranges, the
+ * one with the highest quality applies. Parameters other than q are ignored. Without an Accept
+ * field, every type has the quality 1000. Malformed ranges are ignored.
+ */
+static unsigned http_fields_accepts(const struct http_request *r, const char *type)
 {
     struct http_list list = { 0 };
     bg_bytes item;
@@ -183,7 +189,7 @@ int http_choose(const struct http_request *r, const char *const *types, size_t n
     unsigned best = 0;
     int chosen = -1;
     for (size_t i = 0; i < n; i++) {
-        const unsigned quality = http_accepts(r, types[i]);
+        const unsigned quality = http_fields_accepts(r, types[i]);
         if (quality > best) {
             best = quality;
             chosen = (int)i;

@@ -24,14 +24,6 @@ bool http_list_next(const struct http_request *r, const char *name,
 
 /* ---- Accept ------------------------------------------------------------------------------ */
 
-/*
- * Returns the quality that the client assigns to "type/subtype", in thousandths, or 0 if the type
- * is not acceptable. The most specific matching range applies; among equally specific ranges, the
- * one with the highest quality applies. Parameters other than q are ignored. Without an Accept
- * field, every type has the quality 1000. Malformed ranges are ignored.
- */
-unsigned http_accepts(const struct http_request *r, const char *type);
-
 /* Returns the index of the type with the highest quality (the first if several are equal), or -1 if
  * none is acceptable. */
 int http_choose(const struct http_request *r, const char *const *types, size_t n);

@@ -66,11 +66,9 @@ static bool http_response_is_bare(int status)
     return status < 200 || status == 204 || status == 304;
 }
 
-bool http_response_head(struct buffer *out, const struct http_response *response)
+void http_response_head(struct buffer *out, const struct http_response *response)
 {
     const bool bare = http_response_is_bare(response->status);
-    const bool until_close = response->chunked && response->minor == 0 && !bare;
-    const bool close = response->close || until_close;
     buffer_put(out, "HTTP/1.1 ", 9);
     buffer_number(out, (uint64_t)response->status);
     buffer_put(out, " ", 1);
@@ -79,14 +77,12 @@ bool http_response_head(struct buffer *out, const struct http_response *response
     if (response->type && !bare) {
         http_response_field(out, "Content-Type", response->type);
     }
-    if (response->chunked && !bare && !until_close) {
-        buffer_text(out, "Transfer-Encoding: chunked\r\n");
-    } else if (!response->chunked && !bare) {
+    if (!bare) {
         buffer_text(out, "Content-Length: ");
         buffer_number(out, response->length);
         buffer_put(out, "\r\n", 2);
     }
-    if (close) {
+    if (response->close) {
         buffer_text(out, "Connection: close\r\n");
     } else if (response->minor == 0) {
         buffer_text(out, "Connection: keep-alive\r\n");
@@ -96,33 +92,6 @@ bool http_response_head(struct buffer *out, const struct http_response *response
         http_response_field(out, response->extra[i].name, response->extra[i].value);
     }
     buffer_put(out, "\r\n", 2);
-    return close;
-}
-
-void http_response_chunk(struct buffer *out, int minor, const void *bytes, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-    char line[2 * sizeof n + 2];
-    size_t at = sizeof line;
-    if (minor == 0 || n == 0) {
-        buffer_put(out, bytes, n);
-        return;
-    }
-    line[--at] = '\n';
-    line[--at] = '\r';
-    for (size_t left = n; left; left /= 16) {
-        line[--at] = digits[left % 16];
-    }
-    buffer_put(out, line + at, sizeof line - at);
-    buffer_put(out, bytes, n);
-    buffer_put(out, "\r\n", 2);
-}
-
-void http_response_chunk_end(struct buffer *out, int minor)
-{
-    if (minor > 0) {
-        buffer_put(out, "0\r\n\r\n", 5);
-    }
 }
 
 void http_response_continue(struct buffer *out)

@@ -23,21 +23,13 @@ struct http_response {
     int minor;        /* minor version of the request: 0 or 1 */
     const char *type; /* NULL if there is no Content-Type */
     uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
-    /* Set if the length is unknown. In HTTP/1.0, closing the connection then marks the end of the
-     * body. */
-    bool chunked;
-    bool close; /* close the connection after the response */
+    bool close;       /* close the connection after the response */
     const struct http_extra *extra;
     size_t extras;
 };
 
-/* Writes a head. Returns whether the connection must be closed after the body, either as requested
- * or because HTTP/1.0 has no other way to end a body of unknown length. */
-bool http_response_head(struct buffer *out, const struct http_response *response);
-
-/* Write parts of a chunked body. For HTTP/1.0 (minor 0), the bytes are written without framing. */
-void http_response_chunk(struct buffer *out, int minor, const void *bytes, size_t n);
-void http_response_chunk_end(struct buffer *out, int minor);
+/* Writes a head. */
+void http_response_head(struct buffer *out, const struct http_response *response);
 
 /* Writes "HTTP/1.1 100 Continue", before the body is read. */
 void http_response_continue(struct buffer *out);
