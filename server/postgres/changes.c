@@ -189,17 +189,6 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     return err ? err : changes_verified(link, deadline, found, info);
 }
 
-static bg_err changes_check(struct source *source, bg_errinfo *info)
-{
-    struct postgres_link link;
-    struct changes_epoch found;
-    const uint64_t deadline = postgres_changes_deadline(source);
-    bg_err err = postgres_link_open(&link, source, PG_WRITES, deadline, info);
-    err = err ? err : postgres_changes_ensure(&link, deadline, &found, info);
-    postgres_link_close(&link);
-    return err;
-}
-
 /* ---- Reading all keys -------------------------------------------------------------------- */
 
 static bg_err changes_unproven(bg_errinfo *info, const char *why)
@@ -348,7 +337,6 @@ static void changes_keys_close(void *context)
 const struct source_mode postgres_changes_mode = {
     .create = changes_create,
     .destroy = changes_destroy,
-    .check = changes_check,
     .keys_open = changes_keys_open,
     .keys_next = changes_keys_next,
     .keys_rewind = changes_keys_rewind,

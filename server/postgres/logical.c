@@ -167,24 +167,9 @@ static void logical_destroy(struct source *source)
     }
 }
 
-/* Verifies all prerequisites except the slot, which the follower creates. */
-static bg_err logical_check(struct source *source, bg_errinfo *info)
-{
-    const struct logical *logical = source->mode_own;
-    struct postgres_link link;
-    bg_err err = postgres_link_open(&link, source, PG_WRITES, logical_deadline(), info);
-    if (err) {
-        return err;
-    }
-    err = logical_prepare(&link, logical, info);
-    postgres_link_close(&link);
-    return err;
-}
-
 const struct source_mode postgres_logical_mode = {
     .create = logical_create,
     .destroy = logical_destroy,
-    .check = logical_check,
     .keys_open = logical_keys_open,
     .keys_next = logical_keys_next,
     .keys_rewind = logical_keys_rewind,

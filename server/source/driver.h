@@ -27,9 +27,6 @@ struct source_mode {
     /* Creates source->mode_own without connecting. NULL if there is nothing to create. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    /* Connects and verifies the objects that the mode needs, creating them if `install` allows it. NULL if there
-     * is nothing to verify. */
-    bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
     /* Adds up to `room` normalized keys to the batch, or none after the last key. */
     bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,

@@ -213,17 +213,6 @@ enum key_spelling key_form_spelling(enum key_form form, bg_bytes *key)
     return KEY_CANONICAL;
 }
 
-enum key_form key_form_common(enum key_form a, enum key_form b)
-{
-    if (a == b) {
-        return a;
-    }
-    return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
-                   || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* normalizes both columns the same way */
-               : KEY_FORM_UNKNOWN;
-}
-
 /* ---- Types ----------------------------------------------------------------------------- */
 
 enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,

@@ -80,11 +80,4 @@ enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
 enum key_form key_form_of_sqlite(const char *declared, const char *collation,
                                  bool utf8);
 
-/*
- * Returns a form that is correct for both of the given forms, which belong to two columns of a gate
- * or to a column and the `lookup` parameter. The filter may decide only for keys that are canonical
- * in both forms.
- */
-enum key_form key_form_common(enum key_form a, enum key_form b);
-
 #endif

@@ -452,12 +452,6 @@ bg_err source_check_lookup(struct source *source, bg_errinfo *info)
     return source->ops->check(source, info);
 }
 
-bg_err source_check(struct source *source, bg_errinfo *info)
-{
-    const bg_err err = source->ops->check(source, info);
-    return err || !source->mode->check ? err : source->mode->check(source, info);
-}
-
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info)
 {
     return source->ops->count(source, count, info);

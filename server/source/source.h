@@ -130,9 +130,6 @@ bg_err source_create(const struct source_settings *settings, struct source **sou
 /* Stops the source (source_stop) and frees it. No other call may be in progress. NULL is allowed. */
 void source_free(struct source *source);
 
-/* Connects and verifies that the settings work. Errors: BG_EIO, BG_EINVAL. */
-bg_err source_check(struct source *source, bg_errinfo *info);
-
 /* Connects and verifies that `lookup` works. Errors: BG_EIO, BG_EINVAL. */
 bg_err source_check_lookup(struct source *source, bg_errinfo *info);
 

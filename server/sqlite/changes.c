@@ -105,23 +105,6 @@ static void changes_destroy(struct source *source)
     }
 }
 
-/* Creates missing objects, so that errors are reported before the gate starts. */
-static bg_err changes_check(struct source *source, bg_errinfo *info)
-{
-    const struct sqlite_changes *changes = source->mode_own;
-    struct sqlite_link link;
-    struct sqlite_place place;
-    bg_err err = sqlite_link_open(&link, source, false, info);
-    if (err) {
-        return err;
-    }
-    err = sqlite_link_begin(&link, info);
-    err = err ? err : sqlite_history_end(&link, &changes->objects, &place, info);
-    err = sqlite_link_end(&link, err, info);
-    sqlite_link_close(&link);
-    return err == BG_ENOTFOUND ? sqlite_install(source, &changes->objects, info) : err;
-}
-
 /* ---- Places ---------------------------------------------------------------------------- */
 
 /* Publishes the place to readers; NULL means that the place is lost. */
@@ -552,7 +535,6 @@ static void changes_close(void *context)
 const struct source_mode sqlite_changes_mode = {
     .create = changes_create,
     .destroy = changes_destroy,
-    .check = changes_check,
     .keys_open = changes_open,
     .keys_next = changes_next,
     .keys_rewind = changes_rewind,

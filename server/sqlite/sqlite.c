@@ -65,7 +65,7 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* source_check rejects columns that cannot be keys, but lookups can still query such columns, which may contain
+    /* source_check_lookup rejects columns that cannot be keys, but lookups can still query such columns, which may contain
      * numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,

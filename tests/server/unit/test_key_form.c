@@ -204,15 +204,6 @@ TEST(key_form__postgres_types)
     CHECK_EQ(key_form_of_postgres(701, 'b', true, true), KEY_FORM_UNKNOWN); /* float8 */
 }
 
-TEST(key_form__common_form)
-{
-    CHECK_EQ(key_form_common(KEY_FORM_UUID, KEY_FORM_UUID), KEY_FORM_UUID);
-    CHECK_EQ(key_form_common(KEY_FORM_BYTES, KEY_FORM_PADDED), KEY_FORM_PADDED);
-    CHECK_EQ(key_form_common(KEY_FORM_PADDED, KEY_FORM_BYTES), KEY_FORM_PADDED);
-    CHECK_EQ(key_form_common(KEY_FORM_INTEGER, KEY_FORM_NUMERIC), KEY_FORM_UNKNOWN);
-    CHECK_EQ(key_form_common(KEY_FORM_BYTES, KEY_FORM_ASCII), KEY_FORM_UNKNOWN);
-}
-
 static const struct {
     const char *declared;
     enum key_form form, utf16;

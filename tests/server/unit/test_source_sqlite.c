@@ -110,7 +110,7 @@ TEST(source__urls_are_shown_without_passwords)
     CHECK_STR(text, "sqlite:///a/b.db");
 }
 
-/* Verifies that source_check refuses the keys with the expected message. */
+/* Verifies that source_check_lookup refuses the keys with the expected message. */
 static void expect_refusal(struct world *w, const char *follow, const char *keys,
                            const char *lookup, const char *about)
 {
@@ -121,7 +121,7 @@ static void expect_refusal(struct world *w, const char *follow, const char *keys
     settings.promise = strcmp(follow, "none") == 0 ? "read-only" : "";
     struct source *source = make(&settings);
     bg_errinfo why = { .code = BG_OK };
-    CHECK(source_check(source, &why) != BG_OK);
+    CHECK(source_check_lookup(source, &why) != BG_OK);
     if (!strstr(why.message, about)) {
         check_fail(__FILE__, __LINE__, "%s: %s", keys, why.message);
     }
@@ -166,7 +166,7 @@ TEST(source__check_refuses_what_cannot_be_keys)
     settings.lookup = NULL;
     struct source *source = make(&settings);
     CHECK_EQ((int)source_form(source), KEY_FORM_UNKNOWN);
-    CHECK_OK(source_check(source, NULL));
+    CHECK_OK(source_check_lookup(source, NULL));
     CHECK_EQ((int)source_form(source), KEY_FORM_BYTES);
     source_free(source);
     world_end(&w);
@@ -259,7 +259,7 @@ TEST(source__finds_keys_of_every_type)
     world_end(&w);
 }
 
-/* If a column cannot be a key, source_check reports an error, but lookups still find the column's
+/* If a column cannot be a key, source_check_lookup reports an error, but lookups still find the column's
  * values. */
 TEST(source__finds_keys_in_refused_columns)
 {
@@ -272,7 +272,7 @@ TEST(source__finds_keys_in_refused_columns)
     settings.keys = "t(s), t(k)";
     settings.lookup = NULL;
     struct source *source = make(&settings);
-    CHECK_EQ(source_check(source, NULL), BG_EINVAL);
+    CHECK_EQ(source_check_lookup(source, NULL), BG_EINVAL);
     CHECK_EQ(ask(source, "42", text), BG_STORE_PRESENT);
     CHECK_EQ(ask(source, "43", text), BG_STORE_ABSENT);
     source_free(source);
