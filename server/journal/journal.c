@@ -230,15 +230,6 @@ bg_err journal_tick_inside(struct journal *j, bg_errinfo *info)
     return err;
 }
 
-bg_err journal_tick(struct journal *j, bg_errinfo *info)
-{
-    journal_error_clear(info);
-    journal_enter(j);
-    bg_err err = journal_tick_inside(j, info);
-    journal_leave(j);
-    return err;
-}
-
 bg_err journal_check(struct journal *j, bg_errinfo *info)
 {
     bg_errinfo why;

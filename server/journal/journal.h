@@ -143,10 +143,6 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
 bg_err journal_replay(struct journal *journal, journal_visit *visit, void *context,
                       struct journal_report *report, bg_errinfo *info);
 
-/* Like journal_replay, for a directory that no process has open. */
-bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit,
-                    void *context, struct journal_report *report, bg_errinfo *info);
-
 /*
  * Prepares the journal for appends: truncates a torn tail, ensures that the existing frames are on
  * disk, and starts a new segment. Reads the whole journal unless it has already been read. Errors:
@@ -177,10 +173,6 @@ bg_err journal_flush(struct journal *journal, bg_errinfo *info);
 
 /* Returns once everything that was appended before the call is on disk. Errors: BG_EIO. */
 bg_err journal_sync(struct journal *journal, bg_errinfo *info);
-
-/* Does what the thread does once a second: flushes and, under `everysec`, syncs if a second has
- * passed since the last sync. */
-bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
 /* Checks that the journal is still at the path where it was opened. If its directory has been
  * removed or replaced, the journal fails, and journal_reopen succeeds only after the directory has

@@ -114,20 +114,6 @@ bg_err journal_replay(struct journal *j, journal_visit *visit, void *context,
     return err;
 }
 
-bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit,
-                    void *context, struct journal_report *report, bg_errinfo *info)
-{
-    struct journal_disk disk = JOURNAL_DISK_INIT;
-    journal_error_clear(info);
-    bg_err err = journal_disk_list(&disk, folder, info);
-    if (!err) {
-        struct journal_shelf shelf = journal_disk_shelf(&disk);
-        err = journal_walk(&shelf, beyond_damage, visit, context, report, info);
-    }
-    journal_disk_free(&disk);
-    return err;
-}
-
 /* Chooses the number and the header of the first segment that this process writes. If a journal
  * already existed, the segment is never marked as fresh, so missing segments are detected again at
  * the next start. */

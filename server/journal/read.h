@@ -31,7 +31,7 @@ struct journal_shelf {
     uint64_t end; /* number of the MARK written by an orderly stop; 0 if unknown */
 };
 
-/* Reads all segments, like journal_read. */
+/* Reads all segments, like journal_replay. */
 bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
                     journal_visit *visit, void *context, struct journal_report *report,
                     bg_errinfo *info);

@@ -59,29 +59,21 @@ enum field_number {
 #define HAS_FILE                                                                       \
     (HAS(file) | HAS(digest) | HAS(from) | HAS(items) | HAS(deleted) | HAS(expansions))
 
-static const struct {
-    const char *name;
-    unsigned has;
-} types[JOURNAL_TYPES] = {
-    [JOURNAL_GAP] = { "gap", 0 },
-    [JOURNAL_CREATE] = { "create", HAS_CREATE },
-    [JOURNAL_DROP] = { "drop", HAS(id) },
-    [JOURNAL_RENAME] = { "rename", HAS(id) | HAS(name) },
-    [JOURNAL_EXPIRE] = { "expire", HAS(id) | HAS(expiry) },
-    [JOURNAL_CHANGE] = { "change", HAS(id) },
-    [JOURNAL_BASE] = { "base", HAS(id) | HAS(shape) | HAS_FILE },
-    [JOURNAL_MANIFEST_BEGIN] = { "manifest-begin", HAS(count) },
-    [JOURNAL_MANIFEST_ENTRY] = { "manifest-entry", HAS_CREATE | HAS_FILE },
-    [JOURNAL_MANIFEST_END] = { "manifest-end", HAS(count) },
-    [JOURNAL_KEEP] = { "keep", HAS(from) },
-    [JOURNAL_MARK] = { "mark", 0 },
-    [JOURNAL_DOUBT] = { "doubt", 0 },
+static const unsigned record_fields[JOURNAL_TYPES] = {
+    [JOURNAL_GAP] = 0,
+    [JOURNAL_CREATE] = HAS_CREATE,
+    [JOURNAL_DROP] = HAS(id),
+    [JOURNAL_RENAME] = HAS(id) | HAS(name),
+    [JOURNAL_EXPIRE] = HAS(id) | HAS(expiry),
+    [JOURNAL_CHANGE] = HAS(id),
+    [JOURNAL_BASE] = HAS(id) | HAS(shape) | HAS_FILE,
+    [JOURNAL_MANIFEST_BEGIN] = HAS(count),
+    [JOURNAL_MANIFEST_ENTRY] = HAS_CREATE | HAS_FILE,
+    [JOURNAL_MANIFEST_END] = HAS(count),
+    [JOURNAL_KEEP] = HAS(from),
+    [JOURNAL_MARK] = 0,
+    [JOURNAL_DOUBT] = 0,
 };
-
-const char *journal_type_name(enum journal_type type)
-{
-    return (unsigned)type < JOURNAL_TYPES ? types[type].name : "unknown";
-}
 
 static bool record_is_type(unsigned type)
 {
@@ -90,7 +82,7 @@ static bool record_is_type(unsigned type)
 
 static bool record_has(enum journal_type type, size_t field)
 {
-    return types[type].has >> field & 1;
+    return record_fields[type] >> field & 1;
 }
 
 /* Returns whether an operation contains hashes or keys, as adds and removes do. */

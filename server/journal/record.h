@@ -115,7 +115,4 @@ struct journal_cursor {
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);
 
-/* Returns "create", "drop", ... for use in messages and tools; never NULL. */
-const char *journal_type_name(enum journal_type type);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include "journal/frame.h"
 #include "journal/journal.h"
+#include "server/support/journal_inside.h"
 
 #include "support/check.h"
 #include "support/scratch.h"
