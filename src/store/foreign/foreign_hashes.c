@@ -3,7 +3,6 @@
 #include "base/bits.h"
 #include "hash/siphash.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static uint32_t hashes_rotl32(uint32_t x, unsigned by)
@@ -171,9 +170,9 @@ uint32_t foreign_murmur3_spark(const void *key, size_t len, uint32_t seed)
 
 /* ---- MurmurHash2 ---------------------------------------------------------------------- */
 
-static uint32_t hashes_murmur2(const unsigned char *p, size_t len, uint32_t seed,
-                               bool reversed)
+uint32_t foreign_murmur2_hadoop(const void *key, size_t len, uint32_t seed)
 {
+    const unsigned char *p = key;
     const uint32_t m = 0x5bd1e995u;
     const size_t left = len % 4;
     uint32_t h = seed ^ (uint32_t)len;
@@ -182,22 +181,11 @@ static uint32_t hashes_murmur2(const unsigned char *p, size_t len, uint32_t seed
         h = h * m ^ (k ^ k >> 24) * m;
     }
     for (size_t i = 0; i < left; i++) { /* mixes in one byte, shifted by 8 * i */
-        size_t at = reversed ? len - 1 - i : len - left + i;
-        h ^= (uint32_t)hashes_signed(p[at]) << 8 * i;
+        h ^= (uint32_t)hashes_signed(p[len - 1 - i]) << 8 * i;
     }
     h = left ? h * m : h;
     h = (h ^ h >> 13) * m;
     return h ^ h >> 15;
-}
-
-uint32_t foreign_murmur2_hadoop(const void *key, size_t len, uint32_t seed)
-{
-    return hashes_murmur2(key, len, seed, true);
-}
-
-uint32_t foreign_murmur2_hbase(const void *key, size_t len, uint32_t seed)
-{
-    return hashes_murmur2(key, len, seed, false);
 }
 
 uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed)

@@ -11,7 +11,6 @@
  *     murmur3_x86_32            BIP37                    as published
  *     murmur3_spark             Spark                    a full round per tail byte, signed
  *     murmur2_hadoop            Hadoop                   tail reversed, signed
- *     murmur2_hbase             HBase                    tail signed
  *     murmur64a                 RedisBloom               as published
  *     siphash13_rust            valkey-bloom             starts with the length in 8 bytes
  *     jenkins                   Hadoop                   lookup3, as published
@@ -40,7 +39,6 @@ struct foreign_pair foreign_murmur3_x64_128_signed(const void *key, size_t len);
 uint32_t foreign_murmur3_x86_32(const void *key, size_t len, uint32_t seed);
 uint32_t foreign_murmur3_spark(const void *key, size_t len, uint32_t seed);
 uint32_t foreign_murmur2_hadoop(const void *key, size_t len, uint32_t seed);
-uint32_t foreign_murmur2_hbase(const void *key, size_t len, uint32_t seed);
 uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed);
 uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secret[2]);
 uint32_t foreign_jenkins(const void *key, size_t len, uint32_t seed);
