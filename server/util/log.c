@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -139,14 +138,6 @@ static void log_value(struct log_line *line, const struct log_field *field, bool
         }
         break;
     case LOG_IS_COUNT: log_printf(line, "%" PRIu64, field->value.count); break;
-    case LOG_IS_INTEGER: log_printf(line, "%" PRId64, field->value.integer); break;
-    case LOG_IS_REAL:
-        if (isfinite(field->value.real)) {
-            log_printf(line, "%.6g", field->value.real);
-        } else {
-            log_puts(line, json ? "null" : "nan");
-        }
-        break;
     case LOG_IS_BOOL: log_puts(line, field->value.boolean ? "true" : "false"); break;
     }
 }
@@ -189,7 +180,7 @@ static struct {
     char *path;
     size_t kept_used;
     char kept[LOG_LINE]; /* the rest of a line that a socket did not accept */
-    _Atomic uint64_t dropped, dropped_told, repeated;
+    _Atomic uint64_t dropped, dropped_told;
     _Atomic int level, format;
 } log_sink = { .lock = PTHREAD_MUTEX_INITIALIZER,
                .fd = STDERR_FILENO,
@@ -348,7 +339,6 @@ static bool log_budget(const char *message, uint32_t *left_out)
     if (atomic_fetch_add(&m->written, 1) >= LOG_BURST) {
         atomic_fetch_sub(&m->written, 1);
         atomic_fetch_add(&m->left_out, 1);
-        atomic_fetch_add(&log_sink.repeated, 1);
         return false;
     }
     *left_out = atomic_exchange(&m->left_out, 0);
@@ -492,11 +482,6 @@ void log_set_format(enum log_format format)
 uint64_t log_dropped(void)
 {
     return atomic_load(&log_sink.dropped);
-}
-
-uint64_t log_repeated(void)
-{
-    return atomic_load(&log_sink.repeated);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

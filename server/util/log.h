@@ -43,12 +43,10 @@ enum {
 
 struct log_field {
     const char *name; /* letters, digits and _ */
-    enum { LOG_IS_TEXT, LOG_IS_COUNT, LOG_IS_INTEGER, LOG_IS_REAL, LOG_IS_BOOL } type;
+    enum { LOG_IS_TEXT, LOG_IS_COUNT, LOG_IS_BOOL } type;
     union {
         bg_bytes text;
         uint64_t count;
-        int64_t integer;
-        double real;
         bool boolean;
     } value;
 };
@@ -68,16 +66,6 @@ static inline struct log_field log_count(const char *name, uint64_t value)
     return (struct log_field){ name, LOG_IS_COUNT, { .count = value } };
 }
 
-static inline struct log_field log_integer(const char *name, int64_t value)
-{
-    return (struct log_field){ name, LOG_IS_INTEGER, { .integer = value } };
-}
-
-static inline struct log_field log_real(const char *name, double value)
-{
-    return (struct log_field){ name, LOG_IS_REAL, { .real = value } };
-}
-
 static inline struct log_field log_bool(const char *name, bool value)
 {
     return (struct log_field){ name, LOG_IS_BOOL, { .boolean = value } };
@@ -93,12 +81,6 @@ static inline struct log_field log_bool(const char *name, bool value)
 /* Writes a line. `message` is a literal; variable parts belong in the fields. */
 void log_write(enum log_level level, const char *message,
                const struct log_field *fields, size_t n);
-
-static inline void log_debug(const char *message, const struct log_field *fields,
-                             size_t n)
-{
-    log_write(LOG_LEVEL_DEBUG, message, fields, n);
-}
 
 static inline void log_info(const char *message, const struct log_field *fields,
                             size_t n)
@@ -139,10 +121,8 @@ bool log_has_level(enum log_level level);
  * seconds. */
 void log_tick(void);
 
-/* log_dropped returns the number of lines dropped because they could not be written; log_repeated
- * returns the number of suppressed repetitions. */
+/* Returns the number of lines dropped because they could not be written. */
 uint64_t log_dropped(void);
-uint64_t log_repeated(void);
 
 /* ---- Events ------------------------------------------------------------------------------- */
 
