@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-const struct asset *asset_at(size_t i)
-{
-    return i < asset_files_count ? &asset_files[i] : NULL;
-}
-
 const struct asset *asset_find(bg_bytes path)
 {
     for (size_t i = 0; i < asset_files_count; i++) {

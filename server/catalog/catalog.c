@@ -618,13 +618,6 @@ bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
     return err;
 }
 
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
-                    bg_errinfo *info)
-{
-    const struct catalog_terms terms = { .flags = 0 };
-    return catalog_drop_on(catalog, name, &terms, now, info);
-}
-
 static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
                                    bg_bytes to, struct entry *other, bg_errinfo *info)
 {

@@ -163,12 +163,8 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
  */
 bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 
-/* Drops a name. Errors: BG_ENOTFOUND. */
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
-                    bg_errinfo *info);
-
-/* Like catalog_drop, with the terms CATALOG_INSTEAD_OF and CATALOG_UNCHANGED. Returns BG_ECANCELED
- * if the terms are not met. */
+/* Drops a name if the terms CATALOG_INSTEAD_OF and CATALOG_UNCHANGED are met. Errors: BG_ENOTFOUND;
+ * BG_ECANCELED if the terms are not met. */
 bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);

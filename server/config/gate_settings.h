@@ -67,13 +67,10 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
 /* These functions read row i of the table. gate_settings_name returns NULL after the last row. gate_settings_default
- * returns "" if there is no default, and NULL if the setting is required. gate_settings_show writes the value as text
- * that gate_settings_set accepts, except that the source's password is masked. */
+ * returns "" if there is no default, and NULL if the setting is required. */
 const char *gate_settings_name(size_t i);
 const char *gate_settings_summary(size_t i);
 const char *gate_settings_default(size_t i);
-void gate_settings_show(const struct gate_settings *settings, size_t i, char *text,
-                        size_t room);
 
 /* Returns the settings for source_create. The pointers in the result refer to `settings`. */
 struct source_settings gate_settings_source(const struct gate_settings *settings);

@@ -361,7 +361,7 @@ static void users_choose(struct users *users)
     }
 }
 
-void users_reclaim(struct users *users, struct quiet *readers)
+bool users_reclaim(struct users *users, struct quiet *readers)
 {
     (void)pthread_mutex_lock(&users->lock);
     if (users->waiting && quiet_passed(readers, &users->mark)) {
@@ -371,21 +371,9 @@ void users_reclaim(struct users *users, struct quiet *readers)
         users_choose(users);
         quiet_note(readers, &users->mark);
     }
+    const bool left = users->waiting || users->retired;
     (void)pthread_mutex_unlock(&users->lock);
-}
-
-size_t users_retired(struct users *users)
-{
-    size_t n = 0;
-    (void)pthread_mutex_lock(&users->lock);
-    for (const struct user *u = users->retired; u; u = u->state->next) {
-        n++;
-    }
-    for (const struct user *u = users->waiting; u; u = u->state->next) {
-        n++;
-    }
-    (void)pthread_mutex_unlock(&users->lock);
-    return n;
+    return left;
 }
 
 bool users_are_open(const struct users *users)

@@ -66,12 +66,9 @@ bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
 /* Frees retired users that are no longer in use. Never blocks: users that are still in use are freed by a later
- * call. */
+ * call. Returns whether such users remain. */
 struct quiet;
-void users_reclaim(struct users *users, struct quiet *readers);
-
-/* Returns the number of retired users that have not been freed yet. */
-size_t users_retired(struct users *users);
+bool users_reclaim(struct users *users, struct quiet *readers);
 
 /* Returns whether at least one enabled user needs no password. */
 bool users_are_open(const struct users *users);

@@ -8,7 +8,6 @@
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct tls {
     pthread_mutex_t lock;
@@ -146,17 +145,4 @@ SSL *tls_connection(struct tls *tls)
         SSL_set_accept_state(ssl);
     }
     return ssl;
-}
-
-int64_t tls_expiry(struct tls *tls)
-{
-    struct tm end;
-    int64_t seconds = 0;
-    (void)pthread_mutex_lock(&tls->lock);
-    const X509 *certificate = SSL_CTX_get0_certificate(tls->context);
-    if (certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1) {
-        seconds = (int64_t)timegm(&end);
-    }
-    (void)pthread_mutex_unlock(&tls->lock);
-    return seconds;
 }

@@ -31,8 +31,4 @@ bool tls_reload(struct tls *tls, const struct settings *settings,
  * MT-Safe. */
 SSL *tls_connection(struct tls *tls);
 
-/* Returns the expiry time of the current certificate in seconds since 1970, or 0 if it is unknown. Used
- * for metrics. */
-int64_t tls_expiry(struct tls *tls);
-
 #endif

@@ -38,13 +38,6 @@ const char *gate_event_name(enum gate_event_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
-const char *gate_phase_name(enum gate_phase phase)
-{
-    static const char *const names[] = { "waiting", "building", "serving",
-                                         "rebuilding" };
-    return (size_t)phase < sizeof names / sizeof *names ? names[phase] : "unknown";
-}
-
 void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *text,
                uint64_t keys, double seconds)
 {
@@ -376,27 +369,6 @@ static void gates_bury(struct gate *gate)
         (void)nanosleep(&moment, NULL);
     }
     gates_unmake(gate);
-}
-
-bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info)
-{
-    struct gate *gate = NULL;
-    (void)pthread_rwlock_wrlock(&gates->lock);
-    const size_t i = gates_find(gates, name);
-    if (i < gates->count) {
-        gate = gates->list[i];
-        gates->count--;
-        memmove(gates->list + i, gates->list + i + 1,
-                (gates->count - i) * sizeof(struct gate *));
-    }
-    (void)pthread_rwlock_unlock(&gates->lock);
-    if (!gate) {
-        return source_error(info, BG_ENOTFOUND, "gate", NULL, "there is no gate '%.*s'",
-                            (int)(name.len < 60 ? name.len : 60),
-                            name.len ? (const char *)name.data : "");
-    }
-    gates_bury(gate);
-    return BG_OK;
 }
 
 void gates_free(struct gates *gates)

@@ -85,7 +85,7 @@ struct gates_options {
     uint64_t max_filter_bytes; /* maximum size of one filter; 0 means no limit */
     const char *dir; /* filters are saved in DIR/gates, or not at all if NULL */
     /* Receives events. Any thread may call this function, and several threads may call it
-     * concurrently. It must not call gates_drop or gates_free. */
+     * concurrently. It must not call gates_free. */
     void (*event)(void *context, const struct gate_event *event);
     void *context;
 };
@@ -100,9 +100,6 @@ void gates_free(struct gates *gates);
  * BG_EBUSY if the name is already in use; BG_ENOMEM. */
 bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
                  bg_errinfo *info);
-
-/* Stops and removes a gate, and waits for its lookups to end. Errors: BG_ENOTFOUND. */
-bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 size_t gates_count(struct gates *gates);
 bool gates_has(struct gates *gates, bg_bytes name);
@@ -144,7 +141,6 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
 bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 enum gate_phase { GATE_WAITING, GATE_BUILDING, GATE_SERVING, GATE_REBUILDING };
-const char *gate_phase_name(enum gate_phase phase);
 
 /* The state of a gate. The pointers are valid until the callback returns. */
 struct gate_about {
@@ -176,8 +172,7 @@ struct gate_about {
     uint64_t progress_expected; /* 0 if unknown */
 };
 
-/* Calls `tell` for every gate, in the order in which the gates were added. If another thread drops a gate in the
- * meantime, gates_drop waits until `tell` has returned for that gate. */
+/* Calls `tell` for every gate, in the order in which the gates were added. */
 void gates_each(struct gates *gates,
                 void (*tell)(void *context, const struct gate_about *about),
                 void *context);

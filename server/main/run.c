@@ -443,7 +443,7 @@ static void server_serve(struct server *server, int wake_fd)
     }
     for (unsigned tick = 0; !server_is_stopping(); tick++) {
         settings_reclaim(server->store, &server->readers);
-        users_reclaim(server->users, &server->readers);
+        (void)users_reclaim(server->users, &server->readers);
         server_tick(server, &session, tick);
         if (tick % 10 == 0) {
             server_return_free(&least);

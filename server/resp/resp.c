@@ -42,16 +42,6 @@ void resp_parser_free(struct resp_parser *p)
     p->argc = 0;
 }
 
-void resp_parser_reset(struct resp_parser *p)
-{
-    p->state = RESP_FRESH;
-    p->refused = false;
-    p->at = p->scanned = p->left = p->argc = 0;
-    if (p->room > RESP_KEEP) {
-        resp_parser_free(p);
-    }
-}
-
 static enum resp_result resp_fail(struct resp_parser *p, const char *text)
 {
     (void)snprintf(p->error, sizeof p->error, "%s", text);

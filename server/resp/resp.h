@@ -73,7 +73,7 @@ enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
 enum resp_result {
     RESP_OK,      /* a request: argv, argc */
     RESP_PARTIAL, /* the request needs at least `need` more bytes */
-    RESP_ERROR    /* not RESP (see `error`); persists until resp_parser_reset */
+    RESP_ERROR    /* not RESP (see `error`); persists */
 };
 
 enum { RESP_FEW = 8, RESP_KEEP = 1024, RESP_ERROR_TEXT = 64 };
@@ -109,7 +109,6 @@ void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_parser_free(struct resp_parser *p);
 
 /* Discards an incomplete request or an error. */
-void resp_parser_reset(struct resp_parser *p);
 
 /* Parses the next request as described above. bytes[0] is the first byte that the last call did
  * not consume. */

@@ -213,17 +213,6 @@ const struct reply_ops resp3_reply_ops = {
     .set = resp_reply_set3,
 };
 
-void resp_reply_null_array(const struct reply *r)
-{
-    if (r->ops == &resp3_reply_ops) {
-        resp_reply_null3(r->to);
-    } else if (r->ops == &resp2_reply_ops) {
-        buffer_put(r->to, "*-1\r\n", 5);
-    } else {
-        reply_null(r);
-    }
-}
-
 void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n)
 {
     if (r->ops == &resp3_reply_ops) {

@@ -31,10 +31,6 @@ static inline struct reply resp_reply_to(struct buffer *out, int protocol)
                            protocol };
 }
 
-/* Writes a null array: "*-1" in RESP2, which distinguishes null arrays from null strings, or "_" in
- * RESP3. */
-void resp_reply_null_array(const struct reply *r);
-
 /* Writes human-readable text as a verbatim string ("=15", "txt:" and its bytes) in RESP3 or as a
  * bulk string in RESP2. */
 void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);

@@ -278,6 +278,8 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
+    static const char *const phases[] = { "waiting", "building", "serving",
+                                          "rebuilding" };
     /* reads the clock before the lag, so that the printed `since` is never too late */
     const uint64_t now = source_now();
     const struct gate_about a = probe_about(probe);
@@ -288,11 +290,11 @@ static void probe_print_about(struct probe *probe)
     printf(
         "phase=%s trusted=%d up=%d position=%llu changes=%llu restarts=%llu builds=%llu "
         "failures=%llu keys=%llu audits=%llu false_negatives=%llu since=%llu text=%s\n",
-        gate_phase_name(a.phase), a.trusted, a.source_up,
-        (unsigned long long)a.position, (unsigned long long)a.changes,
-        (unsigned long long)a.restarts, (unsigned long long)a.builds,
-        (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
-        (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
+        phases[a.phase], a.trusted, a.source_up, (unsigned long long)a.position,
+        (unsigned long long)a.changes, (unsigned long long)a.restarts,
+        (unsigned long long)a.builds, (unsigned long long)a.build_failures,
+        (unsigned long long)a.build_keys, (unsigned long long)stats.audits,
+        (unsigned long long)stats.false_negatives,
         (unsigned long long)(a.lag < 0 ? 0 : now - (uint64_t)(a.lag * 1e9)),
         a.source_text);
 }

@@ -62,14 +62,14 @@ TEST(assets__knows_no_other_path)
 
 TEST(assets__has_a_tag_of_its_own_for_each_file)
 {
-    for (size_t i = 0; asset_at(i); i++) {
-        const char *tag = asset_at(i)->etag;
+    for (size_t i = 0; i < asset_files_count; i++) {
+        const char *tag = asset_files[i].etag;
         CHECK_EQ(strlen(tag), 34);
         CHECK(tag[0] == '"' && tag[33] == '"');
         CHECK_EQ(strspn(tag + 1, "0123456789abcdef"), 32);
         for (size_t j = 0; j < i; j++) {
-            CHECK(strcmp(tag, asset_at(j)->etag) != 0);
-            CHECK(strcmp(asset_at(i)->path, asset_at(j)->path) != 0);
+            CHECK(strcmp(tag, asset_files[j].etag) != 0);
+            CHECK(strcmp(asset_files[i].path, asset_files[j].path) != 0);
         }
     }
 }
@@ -77,8 +77,8 @@ TEST(assets__has_a_tag_of_its_own_for_each_file)
 TEST(assets__has_the_bytes_of_the_files)
 {
     size_t compared = 0;
-    for (size_t i = 0; asset_at(i); i++) {
-        const struct asset *asset = asset_at(i);
+    for (size_t i = 0; i < asset_files_count; i++) {
+        const struct asset *asset = &asset_files[i];
         const char *name = strrchr(asset->path, '/') + 1;
         char path[256];
         (void)snprintf(path, sizeof path, "../server/web/%s",
@@ -103,8 +103,8 @@ TEST(assets__fits_the_policy)
     const struct asset *page = find("/");
     CHECK(!has(page, "<style") && !has(page, " style=") && !has(page, " onclick="));
     CHECK(has(page, "<script src=\"assets/theme.js\"></script>"));
-    for (size_t i = 0; asset_at(i); i++) {
-        const struct asset *asset = asset_at(i);
+    for (size_t i = 0; i < asset_files_count; i++) {
+        const struct asset *asset = &asset_files[i];
         if (strstr(asset->type, "javascript") || strstr(asset->type, "css")) {
             CHECK(!has(asset, "innerHTML") && !has(asset, "eval(")
                   && !has(asset, "@import"));

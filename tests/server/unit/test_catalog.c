@@ -72,6 +72,12 @@ static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
 }
 
 /* Returns the mark of a name's object, or 0 if the name does not exist. */
+static bg_err drop(bg_bytes name, uint64_t now)
+{
+    const struct catalog_terms terms = { .flags = 0 };
+    return catalog_drop_on(catalog, name, &terms, now, NULL);
+}
+
 static uint64_t mark_of(bg_bytes name, uint64_t now)
 {
     quiet_enter(&quiet, seat);
@@ -116,8 +122,8 @@ TEST(catalog__names_are_any_bytes)
     }
     CHECK_EQ(catalog_count(catalog), n);
     for (size_t i = 0; i < n; i++) {
-        CHECK_OK(catalog_drop(catalog, names[i], 1, NULL));
-        CHECK_EQ(catalog_drop(catalog, names[i], 1, NULL), BG_ENOTFOUND);
+        CHECK_OK(drop(names[i], 1));
+        CHECK_EQ(drop(names[i], 1), BG_ENOTFOUND);
         CHECK_EQ(mark_of(names[i], 1), 0);
     }
     CHECK_EQ(catalog_count(catalog), 0);
@@ -352,7 +358,7 @@ static void model_step(uint64_t now, uint64_t mark)
         model[i] = (struct known){ mark, there ? model[i].expires : 0 };
         break;
     case 2:
-        CHECK_EQ(catalog_drop(catalog, name, now, NULL), there ? BG_OK : BG_ENOTFOUND);
+        CHECK_EQ(drop(name, now), there ? BG_OK : BG_ENOTFOUND);
         model[i] = there ? (struct known){ 0, 0 } : model[i];
         break;
     case 3:
@@ -467,7 +473,7 @@ TEST(catalog__scanning_while_names_come_and_go)
         }
         for (unsigned k = 0; k < 20 && gone < 3 * STAY; k++) {
             (void)snprintf(name, sizeof name, "go%u", gone++);
-            CHECK_OK(catalog_drop(catalog, text(name), 1, NULL));
+            CHECK_OK(drop(text(name), 1));
         }
         catalog_reap(catalog);
     }
@@ -557,8 +563,8 @@ TEST(catalog__tells_what_goes_with_what_comes)
     CHECK_OK(catalog_expire(catalog, text("a"), 20, 10, NULL));
     CHECK_OK(catalog_rename(catalog, text("b"), text("a"), true, 20, NULL));
     CHECK_OK(catalog_rename(catalog, text("a"), text("a"), false, 20, NULL));
-    CHECK_OK(catalog_drop(catalog, text("a"), 20, NULL));
-    CHECK_EQ(catalog_drop(catalog, text("a"), 20, NULL), BG_ENOTFOUND);
+    CHECK_OK(drop(text("a"), 20));
+    CHECK_EQ(drop(text("a"), 20), BG_ENOTFOUND);
     CHECK_OK(put(text("c"), 1, 0, 20));
     CHECK_OK(catalog_expire(catalog, text("c"), 30, 20, NULL));
     CHECK_EQ(catalog_sweep(catalog, 30), 1);
@@ -592,7 +598,7 @@ TEST(catalog__nothing_happens_if_the_journal_refuses)
     told.refuses = true;
     CHECK_EQ(put(text("c"), 3, 0, 1), BG_EIO);
     CHECK_EQ(put(text("a"), 3, CATALOG_REPLACE, 1), BG_EIO);
-    CHECK_EQ(catalog_drop(catalog, text("a"), 1, NULL), BG_EIO);
+    CHECK_EQ(drop(text("a"), 1), BG_EIO);
     CHECK_EQ(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL), BG_EIO);
     CHECK_EQ(catalog_rename(catalog, text("a"), text("c"), false, 1, NULL), BG_EIO);
     CHECK_EQ(catalog_expire(catalog, text("a"), 50, 1, NULL), BG_EIO);
@@ -604,7 +610,7 @@ TEST(catalog__nothing_happens_if_the_journal_refuses)
     CHECK_EQ(catalog_sweep(catalog, 100) + catalog_sweep(catalog, 100), 1);
     CHECK_OK(catalog_set_base(catalog, entry, &base, false, NULL, NULL));
     CHECK_EQ(entry->base.from, 7);
-    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    CHECK_OK(drop(text("a"), 1));
     CHECK_EQ(catalog_set_base(catalog, entry, &base, false, NULL, NULL), BG_ENOTFOUND);
     catalog_release(entry);
     end();
@@ -639,7 +645,7 @@ TEST(catalog__what_is_held_stays)
     begin();
     CHECK_OK(put(text("a"), 77, 0, 1));
     CHECK_EQ(catalog_scan(catalog, 0, &entry, 1), 1);
-    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    CHECK_OK(drop(text("a"), 1));
     catalog_reap(catalog);
     catalog_reap(catalog);
     CHECK_EQ(entry->object->shape.items, 77);
@@ -668,7 +674,7 @@ TEST(catalog__bytes_are_measured)
     CHECK_EQ(catalog_bytes(catalog), bytes);
     CHECK_EQ(catalog_measure(catalog), bytes);
     CHECK_EQ(catalog_bytes(catalog), bytes);
-    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    CHECK_OK(drop(text("a"), 1));
     CHECK_EQ(catalog_measure(catalog), 0);
     end();
 }
@@ -749,7 +755,7 @@ static void change(uint64_t random)
             object_free(object);
         }
         break;
-    case 3: (void)catalog_drop(catalog, name, 5, NULL); break;
+    case 3: (void)drop(name, 5); break;
     case 4:
         (void)catalog_expire(catalog, name, random >> 36 & 1 ? 5 : 0, 1, NULL);
         break;

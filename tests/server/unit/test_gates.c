@@ -170,21 +170,15 @@ static size_t missing(struct gates *gates, const char *prefix, size_t first,
 
 /* ---- Settings ------------------------------------------------------------------------------ */
 
-TEST(gate_settings__all_can_be_set_and_shown)
+TEST(gate_settings__all_can_be_set)
 {
     struct gate_settings s, copy;
-    char shown[256];
     CHECK_OK(gate_settings_init(&s, "a.b-c_1", NULL));
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *fallback = gate_settings_default(i);
         CHECK(*gate_settings_summary(i));
         if (fallback && *fallback) {
-            /* a displayed value can be used to set the option */
-            char again[256];
-            gate_settings_show(&s, i, shown, sizeof shown);
-            CHECK_OK(gate_settings_set(&s, gate_settings_name(i), shown, NULL));
-            gate_settings_show(&s, i, again, sizeof again);
-            CHECK_STR(shown, again);
+            CHECK_OK(gate_settings_set(&s, gate_settings_name(i), fallback, NULL));
         }
     }
     set(&s, "source", "postgres://me:secret@host/db");
@@ -203,10 +197,6 @@ TEST(gate_settings__all_can_be_set_and_shown)
     CHECK_OK(gate_settings_copy(&copy, &s));
     gate_settings_free(&s);
     CHECK_STR(copy.source, "postgres://me:secret@host/db");
-    gate_settings_show(&copy, 0, shown, sizeof shown);
-    CHECK_STR(shown, "postgres://me:***@host/db");
-    gate_settings_show(&copy, 1000, shown, sizeof shown);
-    CHECK_STR(shown, "");
     gate_settings_free(&copy);
 }
 
@@ -321,9 +311,7 @@ TEST(gates__a_life)
     usual(&settings, &w);
     CHECK_EQ(gates_add(gates, &settings, &why), BG_EBUSY);
     gate_settings_free(&settings);
-    CHECK_OK(gates_drop(gates, NAME, NULL));
-    CHECK_EQ(gates_drop(gates, NAME, &why), BG_ENOTFOUND);
-    CHECK_EQ(gates_count(gates), 0);
+    CHECK_EQ(gates_count(gates), 1);
     gates_free(gates);
     world_end(&w);
 }
@@ -772,7 +760,7 @@ static void *read_on(void *context)
         if (gates_lookup(reader->gates, NAME, text(key), NULL, &outcome, NULL)
             == BG_OK) {
             (void)atomic_fetch_add(reader->lookups, 1);
-            /* A gate that is being stopped returns BG_OUTCOME_UNKNOWN. */
+            /* A lookup that takes too long returns BG_OUTCOME_UNKNOWN. */
             reader->wrong +=
                 outcome != BG_OUTCOME_PRESENT && outcome != BG_OUTCOME_UNKNOWN;
         }
@@ -780,43 +768,42 @@ static void *read_on(void *context)
     return NULL;
 }
 
-TEST(gates__come_and_go_under_look_ups)
+/* A gate can be stopped in every phase of its life. */
+TEST(gates__come_and_go_around_look_ups)
 {
     enum { READERS = 3 };
     struct world w;
     struct reader readers[READERS];
     struct gate_settings settings;
-    struct gates *gates = begin(NULL);
-    atomic_bool stop;
-    _Atomic size_t lookups;
-    atomic_init(&stop, false);
-    atomic_init(&lookups, 0);
     world_begin(&w, false);
     world_products(&w, 300);
-    for (size_t i = 0; i < READERS; i++) {
-        readers[i] =
-            (struct reader){ .gates = gates, .stop = &stop, .lookups = &lookups };
-        CHECK(pthread_create(&readers[i].thread, NULL, read_on, &readers[i]) == 0);
-    }
     for (size_t round = 0; round < 15; round++) {
+        struct gates *gates = begin(NULL);
+        atomic_bool stop;
+        _Atomic size_t lookups;
+        atomic_init(&stop, false);
+        atomic_init(&lookups, 0);
+        for (size_t i = 0; i < READERS; i++) {
+            readers[i] =
+                (struct reader){ .gates = gates, .stop = &stop, .lookups = &lookups };
+            CHECK(pthread_create(&readers[i].thread, NULL, read_on, &readers[i]) == 0);
+        }
         usual(&settings, &w);
         add(gates, &settings);
         if (round % 3) {
-            const size_t before = atomic_load(&lookups);
             AWAIT(about(gates).trusted);
-            AWAIT(atomic_load(&lookups) > before + 10);
+            AWAIT(atomic_load(&lookups) > 10);
         }
         if (round % 2) {
             CHECK_OK(gates_rebuild(gates, NAME, NULL));
         }
-        CHECK_OK(gates_drop(gates, NAME, NULL));
+        atomic_store(&stop, true);
+        for (size_t i = 0; i < READERS; i++) {
+            (void)pthread_join(readers[i].thread, NULL);
+            CHECK_EQ(readers[i].wrong, 0);
+        }
+        gates_free(gates);
     }
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < READERS; i++) {
-        (void)pthread_join(readers[i].thread, NULL);
-        CHECK_EQ(readers[i].wrong, 0);
-    }
-    gates_free(gates);
     world_end(&w);
 }
 
@@ -843,7 +830,6 @@ TEST(gates__are_listed_in_their_order)
     CHECK_EQ(n, 5);
     CHECK_STR(gate_event_name(GATE_EVENT_STALE), "stale");
     CHECK_STR(gate_event_name((enum gate_event_kind)99), "unknown");
-    CHECK_STR(gate_phase_name(GATE_REBUILDING), "rebuilding");
     gates_free(gates);
     gates_free(NULL);
     world_end(&w);

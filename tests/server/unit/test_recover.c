@@ -788,7 +788,9 @@ TEST(recover__an_object_stays_for_who_made_it)
     CHECK_OK(object_create(&shape, &w.session.settings, &object, NULL));
     struct host *host = &w.session.host;
     CHECK_OK(host->ops->create(host, (bg_bytes){ "a", 1 }, object, NULL));
-    CHECK_OK(catalog_drop(w.server.catalog, (bg_bytes){ "a", 1 }, w.session.now, NULL));
+    CHECK_OK(catalog_drop_on(w.server.catalog, (bg_bytes){ "a", 1 },
+                             &(struct catalog_terms){ .flags = 0 }, w.session.now,
+                             NULL));
     catalog_reap(w.server.catalog);
     CHECK_OK(host->ops->checkpoint(host, object, NULL));
     CHECK(object_bytes(object) > 0);

@@ -77,7 +77,6 @@ TEST(resp_reply__what_the_protocols_have_apart)
     CHECK_REPLY(reply_boolean(&r, true), ":1\r\n", "#t\r\n");
     CHECK_REPLY(reply_boolean(&r, false), ":0\r\n", "#f\r\n");
     CHECK_REPLY(reply_null(&r), "$-1\r\n", "_\r\n");
-    CHECK_REPLY(resp_reply_null_array(&r), "*-1\r\n", "_\r\n");
     CHECK_REPLY(reply_array(&r, 0), "*0\r\n", "*0\r\n");
     CHECK_REPLY(reply_array(&r, 12), "*12\r\n", "*12\r\n");
     CHECK_REPLY(reply_map(&r, 0), "*0\r\n", "%0\r\n");

@@ -403,35 +403,30 @@ TEST(users__retired_ones_are_freed)
     user_hold(a);
     CHECK(load("user a on >1 +ping\nuser b on >1"));
     for (int i = 0; i < 3; i++) { /* a client holds a reference to the user */
-        users_reclaim(users, &readers);
-        CHECK_EQ(users_retired(users), 1);
+        CHECK(users_reclaim(users, &readers));
     }
     user_let_go(a);
     quiet_enter(&readers, seat);
     /* a batch may still use the user that the client held */
     for (int i = 0; i < 3; i++) {
-        users_reclaim(users, &readers);
-        CHECK_EQ(users_retired(users), 1);
+        CHECK(users_reclaim(users, &readers));
     }
     quiet_leave(&readers, seat);
-    users_reclaim(users, &readers);
-    CHECK_EQ(users_retired(users), 0);
+    CHECK(!users_reclaim(users, &readers));
 
     quiet_enter(&readers, seat); /* this batch has found user b */
     CHECK(load("user a on >1 +ping"));
-    users_reclaim(users, &readers);
+    CHECK(users_reclaim(users, &readers));
     user_hold(b);
     /* The next batch still uses user b while the client releases the user. */
     quiet_pass(&readers, seat);
     user_let_go(b);
     for (int i = 0; i < 3; i++) {
-        users_reclaim(users, &readers);
-        CHECK_EQ(users_retired(users), 1);
+        CHECK(users_reclaim(users, &readers));
     }
     CHECK_STR(user_name(b), "b");
     quiet_leave(&readers, seat);
-    users_reclaim(users, &readers);
-    CHECK_EQ(users_retired(users), 0);
+    CHECK(!users_reclaim(users, &readers));
     CHECK(check("a", "1"));
 }
 
