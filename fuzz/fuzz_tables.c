@@ -95,10 +95,10 @@ static void correct_table(uint8_t *bytes, size_t n, bool rocks)
         table.checksum = (enum table_checksum)(p[0] % 5);
     }
     (void)(table_handle(&handles, &metaindex) && table_handle(&handles, &index));
-    if (rocks && foreign_le32(p + 41) >= 6) {
-        metaindex.size = foreign_le32(p + 13);
+    if (rocks && bgi_load_le32(p + 41) >= 6) {
+        metaindex.size = bgi_load_le32(p + 13);
         metaindex.offset = table.end - TABLE_TRAILER - metaindex.size;
-        table.context = foreign_le32(p + 9);
+        table.context = bgi_load_le32(p + 9);
         memset(p + 5, 0, 4);
         uint32_t sum = bgi_le32(table_sum(&table, p, footer, table.end));
         memcpy(p + 5, &sum, 4);

@@ -76,16 +76,6 @@ bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,
     return err;
 }
 
-uint32_t foreign_le32(const unsigned char *p)
-{
-    return bgi_load_le32(p);
-}
-
-uint64_t foreign_le64(const unsigned char *p)
-{
-    return bgi_load_le64(p);
-}
-
 uint32_t foreign_be32(const unsigned char *p)
 {
     return __builtin_bswap32(bgi_load_le32(p));
@@ -104,19 +94,9 @@ double foreign_le_double(const unsigned char *p)
     return value;
 }
 
-void foreign_put_le64(unsigned char *p, uint64_t value)
-{
-    bgi_store_le64(p, value);
-}
-
-void foreign_put_le32(unsigned char *p, uint32_t value)
-{
-    bgi_store_le32(p, value);
-}
-
 void foreign_put_be32(unsigned char *p, uint32_t value)
 {
-    foreign_put_le32(p, __builtin_bswap32(value));
+    bgi_store_le32(p, __builtin_bswap32(value));
 }
 
 void foreign_put_be64(unsigned char *p, uint64_t value)
@@ -134,7 +114,7 @@ void foreign_put_le_double(unsigned char *p, double value)
 void foreign_copy_swapped(unsigned char *to, const unsigned char *from, uint64_t words)
 {
     for (uint64_t i = 0; i < words; i++) {
-        foreign_put_be64(to + 8 * i, foreign_le64(from + 8 * i));
+        foreign_put_be64(to + 8 * i, bgi_load_le64(from + 8 * i));
     }
 }
 

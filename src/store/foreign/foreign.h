@@ -17,6 +17,7 @@
 #ifndef BGI_FOREIGN_H
 #define BGI_FOREIGN_H
 
+#include "base/bits.h"
 #include "base/errinfo.h"
 #include "base/memory.h"
 #include "bloomgate/foreign.h"
@@ -123,13 +124,9 @@ bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,
     __attribute__((format(printf, 5, 6)));
 
 /* Read or write numbers in little-endian (le) or big-endian (be) byte order. */
-uint32_t foreign_le32(const unsigned char *p);
-uint64_t foreign_le64(const unsigned char *p);
 uint32_t foreign_be32(const unsigned char *p);
 uint64_t foreign_be64(const unsigned char *p);
 double foreign_le_double(const unsigned char *p);
-void foreign_put_le32(unsigned char *p, uint32_t value);
-void foreign_put_le64(unsigned char *p, uint64_t value);
 void foreign_put_be32(unsigned char *p, uint32_t value);
 void foreign_put_be64(unsigned char *p, uint64_t value);
 void foreign_put_le_double(unsigned char *p, double value);

@@ -49,7 +49,7 @@ static bg_err bfv1_read(struct foreign_input input, const bg_foreign_options *op
     if (!header) {
         return BG_EFORMAT;
     }
-    const uint32_t m = foreign_le32(header + 4),
+    const uint32_t m = bgi_load_le32(header + 4),
                    k = header[8] | (uint32_t)header[9] << 8;
     const uint64_t bytes = ((uint64_t)m + 7) / 8;
     if (memcmp(header, bfv1_magic, sizeof bfv1_magic) != 0) {
@@ -58,9 +58,9 @@ static bg_err bfv1_read(struct foreign_input input, const bg_foreign_options *op
     if (m == 0) {
         return foreign_refuse(info, 4, "m", "at least 1", "0");
     }
-    if (foreign_le32(header + 14) != bytes) {
+    if (bgi_load_le32(header + 14) != bytes) {
         return foreign_refuse(info, 14, "bytes", "m / 8, rounded up", "%u",
-                              foreign_le32(header + 14));
+                              bgi_load_le32(header + 14));
     }
     bg_err err = foreign_check_k(k, 8, info);
     err = err ? err : foreign_last(&input, bytes, &bits, info);
@@ -68,7 +68,7 @@ static bg_err bfv1_read(struct foreign_input input, const bg_foreign_options *op
     if (err) {
         return err;
     }
-    (*foreign)->seed = foreign_le32(header + 10);
+    (*foreign)->seed = bgi_load_le32(header + 10);
     memcpy((*foreign)->bytes, bits, (size_t)bytes);
     return foreign_check_padding(foreign, BFV1_HEADER, info);
 }
@@ -98,11 +98,11 @@ static void bfv1_write(const bg_foreign *foreign, unsigned char *to)
 {
     const struct foreign_part *part = &foreign->parts[0];
     memcpy(to, bfv1_magic, sizeof bfv1_magic);
-    foreign_put_le32(to + 4, (uint32_t)part->bits);
+    bgi_store_le32(to + 4, (uint32_t)part->bits);
     to[8] = (unsigned char)part->k;
     to[9] = (unsigned char)(part->k >> 8);
-    foreign_put_le32(to + 10, (uint32_t)foreign->seed);
-    foreign_put_le32(to + 14, (uint32_t)part->bytes);
+    bgi_store_le32(to + 10, (uint32_t)foreign->seed);
+    bgi_store_le32(to + 14, (uint32_t)part->bytes);
     memcpy(to + BFV1_HEADER, foreign->bytes, (size_t)part->bytes);
 }
 

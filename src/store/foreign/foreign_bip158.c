@@ -51,8 +51,8 @@ enum { BIP158_CODE = 0, BIP158_LENGTH = 1, BIP158_ITEMS = 2, BIP158_PLACES = 3 }
 
 static uint64_t bip158_hash(const bg_foreign *f, const void *key, size_t len)
 {
-    const bgi_siphash_key secret = { foreign_le64(f->secret),
-                                     foreign_le64(f->secret + 8) };
+    const bgi_siphash_key secret = { bgi_load_le64(f->secret),
+                                     bgi_load_le64(f->secret + 8) };
     return bgi_siphash(BGI_SIPHASH_24, secret, key, len);
 }
 
@@ -126,8 +126,8 @@ static bool bip158_note(bg_foreign *f)
     for (uint64_t i = 0; i < items; i++) {
         if (i % BIP158_STEP == 0) {
             unsigned char *note = f->bytes + i / BIP158_STEP * BIP158_NOTE;
-            foreign_put_le64(note, value);
-            foreign_put_le64(note + 8, code.at);
+            bgi_store_le64(note, value);
+            bgi_store_le64(note + 8, code.at);
         }
         if (!bip158_next(&code, &value) || value >= range) {
             return false;
@@ -198,7 +198,7 @@ static uint64_t bip158_find(const bg_foreign *f, uint64_t value)
     uint64_t low = 0, high = (f->extra[BIP158_ITEMS] - 1) / BIP158_STEP + 1;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        if (foreign_le64(f->bytes + middle * BIP158_NOTE) < value) {
+        if (bgi_load_le64(f->bytes + middle * BIP158_NOTE) < value) {
             low = middle;
         } else {
             high = middle;
@@ -216,9 +216,9 @@ static bool bip158_code_has(const bg_foreign *f, uint64_t hash)
     const uint64_t wanted = bgi_mulhi(hash, items * BIP158_M);
     const uint64_t place = bip158_find(f, wanted);
     const unsigned char *note = f->bytes + place * BIP158_NOTE;
-    uint64_t value = foreign_le64(note);
+    uint64_t value = bgi_load_le64(note);
     struct bip158_code code = { f->bytes + f->extra[BIP158_CODE],
-                                8 * f->extra[BIP158_LENGTH], foreign_le64(note + 8) };
+                                8 * f->extra[BIP158_LENGTH], bgi_load_le64(note + 8) };
     for (uint64_t i = place * BIP158_STEP; i < items; i++) {
         if (!bip158_next(&code, &value) || value >= wanted) {
             return value == wanted;
@@ -237,7 +237,7 @@ static uint64_t bip158_kept(uint64_t hash)
 
 static uint64_t bip158_at(const bg_foreign *f, uint64_t place)
 {
-    return foreign_le64(f->bytes + 8 * place);
+    return bgi_load_le64(f->bytes + 8 * place);
 }
 
 /* Returns the position of a hash, or the position at which to insert it. The last position of the
@@ -270,7 +270,7 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
     f->extra[BIP158_ITEMS]++;
     do { /* larger hashes move up by one position */
         here = bip158_at(f, place);
-        foreign_put_le64(f->bytes + 8 * place, hash);
+        bgi_store_le64(f->bytes + 8 * place, hash);
         hash = here;
         place++;
     } while (hash != 0);
@@ -336,7 +336,7 @@ static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
     for (uint64_t place = (bytes - before) / 8; place < bytes / 8; place++) {
         uint64_t hash = bip158_at(f, place);
         if (hash) {
-            foreign_put_le64(f->bytes + 8 * place, 0);
+            bgi_store_le64(f->bytes + 8 * place, 0);
             bip158_insert(f, hash);
         }
     }

@@ -81,13 +81,13 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
         return err;
     }
     const unsigned char *trailer = bits + size;
-    const uint32_t k = foreign_le32(trailer);
+    const uint32_t k = bgi_load_le32(trailer);
     if (k > BIP37_K_MAX) {
         return foreign_refuse(info, at + (uint64_t)size, "k", "0 to 50", "%u", k);
     }
     err = bip37_make((uint64_t)size, k, input.n, options, foreign, info);
     if (!err) {
-        (*foreign)->seed = foreign_le32(trailer + 4);
+        (*foreign)->seed = bgi_load_le32(trailer + 4);
         (*foreign)->version = trailer[8];
         memcpy((*foreign)->bytes, bits, (size_t)size);
     }
@@ -130,8 +130,8 @@ static void bip37_write(const bg_foreign *foreign, unsigned char *to)
         *to++ = (unsigned char)(bytes >> 8);
     }
     memcpy(to, foreign->bytes, (size_t)bytes);
-    foreign_put_le32(to + bytes, (uint32_t)foreign->extra[BIP37_K]);
-    foreign_put_le32(to + bytes + 4, (uint32_t)foreign->seed);
+    bgi_store_le32(to + bytes, (uint32_t)foreign->extra[BIP37_K]);
+    bgi_store_le32(to + bytes + 4, (uint32_t)foreign->seed);
     to[bytes + 8] = (unsigned char)foreign->version;
 }
 

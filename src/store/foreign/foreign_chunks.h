@@ -27,8 +27,8 @@ static inline bool foreign_chunk_next(struct foreign_input *input,
     if (!p) {
         return false;
     }
-    chunk->iterator = foreign_le64(p);
-    chunk->length = foreign_le64(p + 8);
+    chunk->iterator = bgi_load_le64(p);
+    chunk->length = bgi_load_le64(p + 8);
     chunk->bytes = foreign_take(input, chunk->length);
     return chunk->bytes != NULL;
 }
@@ -46,8 +46,8 @@ static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
 static inline unsigned char *foreign_chunk_begin(unsigned char *to, uint64_t iterator,
                                                  uint64_t length)
 {
-    foreign_put_le64(to, iterator);
-    foreign_put_le64(to + 8, length);
+    bgi_store_le64(to, iterator);
+    bgi_store_le64(to + 8, length);
     return to + FOREIGN_CHUNK;
 }
 

@@ -47,7 +47,7 @@ static bg_err dcso_add(bg_foreign *foreign, const void *key, size_t len,
 /* Checks the header fields that can be checked without the size of the file. */
 static bg_err dcso_check(const unsigned char *header, bg_errinfo *info)
 {
-    const uint64_t flags = foreign_le64(header);
+    const uint64_t flags = bgi_load_le64(header);
     const double rate = foreign_le_double(header + 16);
     if (header[0] == 0x1f && header[1] == 0x8b) {
         return foreign_refuse(info, 0, "flags", "an uncompressed filter", "gzip");
@@ -63,10 +63,10 @@ static bg_err dcso_check(const unsigned char *header, bg_errinfo *info)
     if (!(rate > 0 && rate < 1)) {
         return foreign_refuse(info, 16, "p", "above 0 and below 1", "%g", rate);
     }
-    if (foreign_le64(header + 32) == 0) {
+    if (bgi_load_le64(header + 32) == 0) {
         return foreign_refuse(info, 32, "m", "at least 1", "0");
     }
-    return foreign_check_k(foreign_le64(header + 24), 24, info);
+    return foreign_check_k(bgi_load_le64(header + 24), 24, info);
 }
 
 static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *options,
@@ -77,13 +77,13 @@ static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *op
     if (err) {
         return err;
     }
-    const uint64_t m = foreign_le64(header + 32);
+    const uint64_t m = bgi_load_le64(header + 32);
     const struct foreign_part part = { .bits = m,
                                        .bytes = foreign_words(m) * 8,
-                                       .k = (uint32_t)foreign_le64(header + 24),
-                                       .design = foreign_le64(header + 8),
+                                       .k = (uint32_t)bgi_load_le64(header + 24),
+                                       .design = bgi_load_le64(header + 8),
                                        .rate = foreign_le_double(header + 16),
-                                       .items = foreign_le64(header + 40) };
+                                       .items = bgi_load_le64(header + 40) };
     const unsigned char *bits = foreign_take(&input, part.bytes);
     const uint64_t data = input.n - input.at;
     if (!bits) {
@@ -135,12 +135,12 @@ static uint64_t dcso_written(const bg_foreign *foreign)
 static void dcso_write(const bg_foreign *foreign, unsigned char *to)
 {
     const struct foreign_part *part = &foreign->parts[0];
-    foreign_put_le64(to, 1);
-    foreign_put_le64(to + 8, part->design);
+    bgi_store_le64(to, 1);
+    bgi_store_le64(to + 8, part->design);
     foreign_put_le_double(to + 16, part->rate);
-    foreign_put_le64(to + 24, part->k);
-    foreign_put_le64(to + 32, part->bits);
-    foreign_put_le64(to + 40, part->items);
+    bgi_store_le64(to + 24, part->k);
+    bgi_store_le64(to + 32, part->bits);
+    bgi_store_le64(to + 40, part->items);
     memcpy(to + DCSO_HEADER, foreign->bytes,
            (size_t)(part->bytes + foreign->extra[DCSO_DATA]));
 }

@@ -123,13 +123,13 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
                                   struct level_filters *filters, bg_errinfo *info)
 {
     const uint64_t room = block->size - LEVEL_TAIL;
-    if (block->size < LEVEL_TAIL || foreign_le32(block->bytes + room) > room
-        || (room - foreign_le32(block->bytes + room)) % 4) {
+    if (block->size < LEVEL_TAIL || bgi_load_le32(block->bytes + room) > room
+        || (room - bgi_load_le32(block->bytes + room)) % 4) {
         return foreign_refuse(info, at, "filter block",
                               "filters, followed by a valid list of their offsets",
                               "%llu bytes", (unsigned long long)block->size);
     }
-    filters->offsets = foreign_le32(block->bytes + room);
+    filters->offsets = bgi_load_le32(block->bytes + room);
     filters->count = (room - filters->offsets) / 4;
     if (block->bytes[block->size - 1] > 31) {
         return foreign_refuse(info, at + block->size - 1, "base", "2^0 to 2^31", "%u",
@@ -137,7 +137,7 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     }
     uint64_t last = 0;
     for (uint64_t i = 0; i < filters->count; i++) {
-        uint64_t offset = foreign_le32(block->bytes + filters->offsets + 4 * i);
+        uint64_t offset = bgi_load_le32(block->bytes + filters->offsets + 4 * i);
         if (offset < last || offset > filters->offsets) {
             return foreign_refuse(
                 info, at + filters->offsets + 4 * i, "offset of a filter",
@@ -155,8 +155,8 @@ static const unsigned char *level_filter(const bg_foreign *f, uint64_t i,
                                          uint64_t *size)
 {
     const unsigned char *offsets = f->bytes + f->extra[LEVEL_OFFSETS] + 4 * i;
-    *size = foreign_le32(offsets + 4) - foreign_le32(offsets);
-    return f->bytes + foreign_le32(offsets);
+    *size = bgi_load_le32(offsets + 4) - bgi_load_le32(offsets);
+    return f->bytes + bgi_load_le32(offsets);
 }
 
 static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
@@ -214,9 +214,9 @@ static unsigned char *level_entry(const bg_foreign *f, uint64_t i)
 static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64_t len)
 {
     const unsigned char *entry = level_entry(f, i);
-    const uint64_t theirs = foreign_le64(entry + 8);
+    const uint64_t theirs = bgi_load_le64(entry + 8);
     const size_t common = (size_t)(len < theirs ? len : theirs);
-    int order = common ? memcmp(key, f->bytes + foreign_le64(entry), common) : 0;
+    int order = common ? memcmp(key, f->bytes + bgi_load_le64(entry), common) : 0;
     return order < 0 || (order == 0 && len <= theirs);
 }
 
@@ -235,12 +235,12 @@ static bool level_keep_index(bg_foreign *f, const struct table_block *index,
         memmove(f->bytes + at, f->bytes + before, (size_t)entry.shared);
         memcpy(f->bytes + at + entry.shared, entry.key_rest, (size_t)entry.rest);
         (void)table_handle(&value, &handle);
-        foreign_put_le64(kept, at);
-        foreign_put_le64(kept + 8, entry.shared + entry.rest - LEVEL_TAG);
-        foreign_put_le64(kept + 16, handle.offset >> base);
+        bgi_store_le64(kept, at);
+        bgi_store_le64(kept + 8, entry.shared + entry.rest - LEVEL_TAG);
+        bgi_store_le64(kept + 16, handle.offset >> base);
         if (i > 0
             && !level_up_to(f, i, f->bytes + before,
-                            foreign_le64(kept - LEVEL_ENTRY + 8))) {
+                            bgi_load_le64(kept - LEVEL_ENTRY + 8))) {
             return false;
         }
         before = at;
@@ -263,7 +263,7 @@ static bool level_has(const bg_foreign *f, const void *key, size_t len)
     if (low == f->extra[LEVEL_ENTRIES]) {
         return false;
     }
-    const uint64_t filter = foreign_le64(level_entry(f, low) + 16);
+    const uint64_t filter = bgi_load_le64(level_entry(f, low) + 16);
     return filter >= f->extra[LEVEL_FILTERS] || level_filter_has(f, filter, key, len);
 }
 

@@ -207,7 +207,7 @@ static bg_err parquet_file(struct foreign_input input,
                            bg_errinfo *info)
 {
     const uint64_t end = input.n - PARQUET_TAIL;
-    const uint64_t length = foreign_le32(input.bytes + end);
+    const uint64_t length = bgi_load_le32(input.bytes + end);
     struct parquet_search search = { .wanted = options->part };
     if (length > end - 4) {
         return foreign_refuse(info, end, "length of the footer",
@@ -354,7 +354,7 @@ const struct foreign_format foreign_parquet = {
 static void parquet_words_in(void *words, const unsigned char *bytes, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i += 4) {
-        uint32_t word = foreign_le32(bytes + i);
+        uint32_t word = bgi_load_le32(bytes + i);
         memcpy((unsigned char *)words + i, &word, sizeof word);
     }
 }
@@ -364,7 +364,7 @@ static void parquet_words_out(const void *words, unsigned char *bytes, uint64_t 
     for (uint64_t i = 0; i < size; i += 4) {
         uint32_t word;
         memcpy(&word, (const unsigned char *)words + i, sizeof word);
-        foreign_put_le32(bytes + i, word);
+        bgi_store_le32(bytes + i, word);
     }
 }
 

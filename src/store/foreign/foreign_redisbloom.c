@@ -83,14 +83,14 @@ static double redis_hashes(double bits_per_entry)
 static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part *part,
                          bg_errinfo *info)
 {
-    const uint64_t bits = foreign_le64(p + 8);
-    const uint32_t hashes = foreign_le32(p + 40);
-    *part = (struct foreign_part){ .bytes = foreign_le64(p),
-                                   .items = foreign_le64(p + 16),
+    const uint64_t bits = bgi_load_le64(p + 8);
+    const uint32_t hashes = bgi_load_le32(p + 40);
+    *part = (struct foreign_part){ .bytes = bgi_load_le64(p),
+                                   .items = bgi_load_le64(p + 16),
                                    .rate = foreign_le_double(p + 24),
                                    .own = foreign_le_double(p + 32),
                                    .k = hashes,
-                                   .design = foreign_le64(p + 44),
+                                   .design = bgi_load_le64(p + 44),
                                    .own_small = p[52] };
     if (part->bytes == 0 || part->bytes > UINT64_MAX / 8
         || bits != (part->own_small ? 0 : 8 * part->bytes)) {
@@ -137,8 +137,8 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     if (chunk->iterator != 1 || chunk->length < REDIS_HEADER) {
         return foreign_chunk_bad(chunk, "a complete header with iterator 1", info);
     }
-    const uint64_t links = foreign_le32(p + 8);
-    const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
+    const uint64_t links = bgi_load_le32(p + 8);
+    const uint32_t options = bgi_load_le32(p + 12), growth = bgi_load_le32(p + 16);
     if (links == 0 || links > FOREIGN_PARTS_MAX) {
         return foreign_refuse(info, at + 8, "layers", "1 to 65536", "%llu",
                               (unsigned long long)links);
@@ -164,16 +164,16 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     *bytes = 0;
     for (uint64_t i = 0; i < links; i++) {
         const unsigned char *link = p + REDIS_HEADER + REDIS_LINK * i;
-        if (!bgi_add_u64(*bytes, foreign_le64(link), bytes)
-            || !bgi_add_u64(size, foreign_le64(link + 16), &size)) {
-            size = ~foreign_le64(p);
+        if (!bgi_add_u64(*bytes, bgi_load_le64(link), bytes)
+            || !bgi_add_u64(size, bgi_load_le64(link + 16), &size)) {
+            size = ~bgi_load_le64(p);
             break;
         }
     }
-    if (size != foreign_le64(p)) {
+    if (size != bgi_load_le64(p)) {
         return foreign_refuse(info, at, "size",
                               "the total number of items in the layers", "%llu",
-                              (unsigned long long)foreign_le64(p));
+                              (unsigned long long)bgi_load_le64(p));
     }
     return BG_OK;
 }
@@ -242,13 +242,13 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
                               (unsigned long long)bytes);
     }
     bg_foreign *f;
-    err = foreign_make(&foreign_redisbloom, options, foreign_le32(header.bytes + 8),
+    err = foreign_make(&foreign_redisbloom, options, bgi_load_le32(header.bytes + 8),
                        bytes, input.n, &f, info);
     if (err) {
         return err;
     }
-    f->extra[REDIS_EXTRA_OPTIONS] = foreign_le32(header.bytes + 12);
-    f->extra[REDIS_EXTRA_GROWTH] = foreign_le32(header.bytes + 16);
+    f->extra[REDIS_EXTRA_OPTIONS] = bgi_load_le32(header.bytes + 12);
+    f->extra[REDIS_EXTRA_GROWTH] = bgi_load_le32(header.bytes + 16);
     err = redis_links(&header, f, info);
     if (!err) {
         err = redis_bits(&input, f, info);
@@ -402,13 +402,13 @@ static uint64_t redis_written(const bg_foreign *f)
 
 static void redis_write_link(const struct foreign_part *part, unsigned char *to)
 {
-    foreign_put_le64(to, part->bytes);
-    foreign_put_le64(to + 8, part->own_small ? 0 : 8 * part->bytes);
-    foreign_put_le64(to + 16, part->items);
+    bgi_store_le64(to, part->bytes);
+    bgi_store_le64(to + 8, part->own_small ? 0 : 8 * part->bytes);
+    bgi_store_le64(to + 16, part->items);
     foreign_put_le_double(to + 24, part->rate);
     foreign_put_le_double(to + 32, part->own);
-    foreign_put_le32(to + 40, part->k);
-    foreign_put_le64(to + 44, part->design);
+    bgi_store_le32(to + 40, part->k);
+    bgi_store_le64(to + 44, part->design);
     to[52] = (unsigned char)part->own_small;
 }
 
@@ -420,10 +420,10 @@ static unsigned char *redis_write_header(const bg_foreign *f, unsigned char *to)
         size += f->parts[i].items;
         redis_write_link(&f->parts[i], to + REDIS_HEADER + REDIS_LINK * (uint64_t)i);
     }
-    foreign_put_le64(to, size);
-    foreign_put_le32(to + 8, f->count);
-    foreign_put_le32(to + 12, (uint32_t)f->extra[REDIS_EXTRA_OPTIONS]);
-    foreign_put_le32(to + 16, (uint32_t)f->extra[REDIS_EXTRA_GROWTH]);
+    bgi_store_le64(to, size);
+    bgi_store_le32(to + 8, f->count);
+    bgi_store_le32(to + 12, (uint32_t)f->extra[REDIS_EXTRA_OPTIONS]);
+    bgi_store_le32(to + 16, (uint32_t)f->extra[REDIS_EXTRA_GROWTH]);
     return to + redis_header_bytes(f);
 }
 

@@ -124,10 +124,10 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_chunk_bad(chunk, "a header of 38 or 46 bytes, with iterator 1",
                                  info);
     }
-    *head = (struct cuckoo_head){ .items = foreign_le64(p),
-                                  .buckets = foreign_le64(p + 8),
-                                  .deleted = foreign_le64(p + 16),
-                                  .filters = foreign_le64(p + 24),
+    *head = (struct cuckoo_head){ .items = bgi_load_le64(p),
+                                  .buckets = bgi_load_le64(p + 8),
+                                  .deleted = bgi_load_le64(p + 16),
+                                  .filters = bgi_load_le64(p + 24),
                                   .bucket_size = cuckoo_le16(p + 32),
                                   .iterations = cuckoo_le16(p + 34),
                                   .expansion = cuckoo_le16(p + 36),
@@ -591,10 +591,10 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
         items += f->parts[i].items;
     }
     to = foreign_chunk_begin(to, 1, CUCKOO_HEADER);
-    foreign_put_le64(to, items);
-    foreign_put_le64(to + 8, f->parts[0].bytes / f->parts[0].own_small);
-    foreign_put_le64(to + 16, f->extra[CUCKOO_DELETED]);
-    foreign_put_le64(to + 24, f->count);
+    bgi_store_le64(to, items);
+    bgi_store_le64(to + 8, f->parts[0].bytes / f->parts[0].own_small);
+    bgi_store_le64(to + 16, f->extra[CUCKOO_DELETED]);
+    bgi_store_le64(to + 24, f->count);
     cuckoo_put_le16(to + 32, f->parts[0].own_small);
     cuckoo_put_le16(to + 34, f->extra[CUCKOO_ITERATIONS]);
     cuckoo_put_le16(to + 36, f->extra[CUCKOO_EXPANSION]);

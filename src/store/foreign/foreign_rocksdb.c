@@ -46,14 +46,14 @@ static bg_err rocks_footer6(const unsigned char *p, struct table *table,
                             struct table_handle *metaindex, bg_errinfo *info)
 {
     unsigned char copy[ROCKS_FOOTER];
-    const uint64_t size = foreign_le32(p + 13);
-    table->context = foreign_le32(p + 9);
+    const uint64_t size = bgi_load_le32(p + 13);
+    table->context = bgi_load_le32(p + 9);
     memcpy(copy, p, sizeof copy);
     memset(copy + 5, 0, 4);
     if (memcmp(p + 1, rocks_magic6, sizeof rocks_magic6) != 0
         || (table->checksum != TABLE_NO_CHECKSUM
             && table_sum(table, copy, sizeof copy, table->end)
-                   != foreign_le32(p + 5))) {
+                   != bgi_load_le32(p + 5))) {
         return bgi_err_state(info, BG_ECHECKSUM, "footer",
                              "the footer is damaged: its checksum does not match");
     }
@@ -76,7 +76,7 @@ static bg_err rocks_footer(const struct foreign_input *input, struct table *tabl
                               "a different number");
     }
     const unsigned char *p = input->bytes + input->n - ROCKS_FOOTER;
-    const uint32_t version = foreign_le32(p + 41);
+    const uint32_t version = bgi_load_le32(p + 41);
     *table = (struct table){ .bytes = input->bytes,
                              .end = input->n - ROCKS_FOOTER,
                              .checksum = (enum table_checksum)p[0] };

@@ -45,8 +45,8 @@ static void spark_positions(const bg_foreign *foreign, const struct foreign_part
 {
     unsigned char widened[8];
     if (foreign->keys == BG_FOREIGN_KEYS_INT32) {
-        int64_t value = (int32_t)foreign_le32(key);
-        foreign_put_le64(widened, (uint64_t)value);
+        int64_t value = (int32_t)bgi_load_le32(key);
+        bgi_store_le64(widened, (uint64_t)value);
         key = widened;
         len = sizeof widened;
     }

@@ -116,11 +116,11 @@ static bg_err valkey_head(struct foreign_input *input,
         return err ? err
                    : bgi_err(info, BG_EVERSION, "version", "1", "%u", (unsigned)p[0]);
     }
-    *head = (struct valkey_head){ .expansion = foreign_le32(p + 1),
+    *head = (struct valkey_head){ .expansion = bgi_load_le32(p + 1),
                                   .rate = foreign_le_double(p + 5),
                                   .tightening = foreign_le_double(p + 13),
                                   .random = p[21] != 0,
-                                  .filters = foreign_le64(p + 22) };
+                                  .filters = bgi_load_le64(p + 22) };
     if (!(head->rate > 0 && head->rate < 1)) {
         return foreign_refuse(info, 5, "rate", "above 0 and below 1", "%g", head->rate);
     }
@@ -169,12 +169,12 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
 {
     const size_t at = input->at;
     const unsigned char *p = foreign_take(input, 8 + VALKEY_BLOOM);
-    const uint64_t bytes = p ? foreign_le64(p + 9) : 0;
+    const uint64_t bytes = p ? bgi_load_le64(p + 9) : 0;
     if (!p || bytes == 0 || bytes > input->n - input->at
-        || foreign_le64(p) != VALKEY_BLOOM + bytes) {
+        || bgi_load_le64(p) != VALKEY_BLOOM + bytes) {
         return foreign_refuse(info, at, "length of a layer",
                               "45 plus the size of the bits that follow", "%llu",
-                              (unsigned long long)(p ? foreign_le64(p) : 0));
+                              (unsigned long long)(p ? bgi_load_le64(p) : 0));
     }
     if (p[8] != 1) {
         return bgi_err(info, BG_EVERSION, "version of a layer", "1", "%u",
@@ -187,7 +187,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
                               "the same seed as in the first layer",
                               "a different seed");
     }
-    const bg_err err = foreign_check_k(foreign_le32(p + 17), at + 17, info);
+    const bg_err err = foreign_check_k(bgi_load_le32(p + 17), at + 17, info);
     if (err) {
         return err;
     }
@@ -200,11 +200,11 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     }
     *part = (struct foreign_part){ .bits = 8 * bytes,
                                    .bytes = bytes,
-                                   .items = foreign_le64(q),
-                                   .design = foreign_le64(q + 8),
+                                   .items = bgi_load_le64(q),
+                                   .design = bgi_load_le64(q + 8),
                                    .rate = valkey_rate(head->rate, head->tightening, n),
                                    .own = head->tightening,
-                                   .k = foreign_le32(p + 17) };
+                                   .k = bgi_load_le32(p + 17) };
     return valkey_check_part(part, part->items, counts, info);
 }
 
@@ -239,7 +239,7 @@ static void valkey_adopt(bg_foreign *f, const struct valkey_head *head)
     f->version = 1;
     f->seed = head->expansion | (uint64_t)head->random << 32;
     for (int i = 0; i < 4; i++) {
-        f->extra[i] = foreign_le64(head->seed + 8 * (size_t)i);
+        f->extra[i] = bgi_load_le64(head->seed + 8 * (size_t)i);
     }
 }
 
@@ -373,29 +373,29 @@ static unsigned char *valkey_write_part(const bg_foreign *f,
                                         const struct foreign_part *part,
                                         unsigned char *to)
 {
-    foreign_put_le64(to, VALKEY_BLOOM + part->bytes);
+    bgi_store_le64(to, VALKEY_BLOOM + part->bytes);
     to[8] = 1;
-    foreign_put_le64(to + 9, part->bytes);
-    foreign_put_le32(to + 17, part->k);
+    bgi_store_le64(to + 9, part->bytes);
+    bgi_store_le32(to + 17, part->k);
     for (size_t i = 0; i < 4; i++) {
-        foreign_put_le64(to + 8 + VALKEY_SEED + 8 * i, f->extra[i]);
+        bgi_store_le64(to + 8 + VALKEY_SEED + 8 * i, f->extra[i]);
     }
     to += 8 + VALKEY_BLOOM;
     memcpy(to, f->bytes + part->offset, (size_t)part->bytes);
     to += part->bytes;
-    foreign_put_le64(to, part->items);
-    foreign_put_le64(to + 8, part->design);
+    bgi_store_le64(to, part->items);
+    bgi_store_le64(to + 8, part->design);
     return to + 16;
 }
 
 static void valkey_write(const bg_foreign *f, unsigned char *to)
 {
     to[0] = 1;
-    foreign_put_le32(to + 1, (uint32_t)f->seed);
+    bgi_store_le32(to + 1, (uint32_t)f->seed);
     foreign_put_le_double(to + 5, f->parts[0].rate);
     foreign_put_le_double(to + 13, f->parts[0].own);
     to[21] = (unsigned char)(f->seed >> 32);
-    foreign_put_le64(to + 22, f->count);
+    bgi_store_le64(to + 22, f->count);
     to += VALKEY_HEADER;
     for (uint32_t i = 0; i < f->count; i++) {
         to = valkey_write_part(f, &f->parts[i], to);

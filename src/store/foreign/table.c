@@ -115,7 +115,7 @@ bg_err table_open(const struct table *table, struct table_handle handle,
     const unsigned char *p = table->bytes + handle.offset;
     const size_t summed = (size_t)handle.size + 1;
     if (table->checksum != TABLE_NO_CHECKSUM
-        && table_sum(table, p, summed, handle.offset) != foreign_le32(p + summed)) {
+        && table_sum(table, p, summed, handle.offset) != bgi_load_le32(p + summed)) {
         bg_err err =
             bgi_err(info, BG_ECHECKSUM, what, "the checksum stored after the block",
                     "a different checksum");
@@ -150,7 +150,7 @@ uint64_t table_entries_end(const struct table_block *block)
     if (block->size < 4) {
         return 0;
     }
-    const uint64_t restarts = foreign_le32(block->bytes + block->size - 4);
+    const uint64_t restarts = bgi_load_le32(block->bytes + block->size - 4);
     return restarts > (block->size - 4) / 4 ? 0 : block->size - 4 - 4 * restarts;
 }
 
