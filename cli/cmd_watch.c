@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "command.h"
+#include "error_text.h"
 #include "filter_file.h"
 #include "number.h"
 #include "out.h"
@@ -15,6 +16,7 @@
 #include "screen.h"
 #include "spec_options.h"
 #include "stop.h"
+#include "text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -81,8 +83,7 @@ static bool watch_going_on(void *context, uint64_t done, uint64_t all)
 static void watch_is_bad(struct watch *w, const bg_errinfo *why)
 {
     w->code = (int)say_code(why->code);
-    (void)snprintf(w->trouble, sizeof w->trouble, "%s",
-                   *why->message ? why->message : bg_strerror(why->code));
+    (void)snprintf(w->trouble, sizeof w->trouble, "%s", error_text(why, why->code));
 }
 
 /* Reads the content. Returns false if the file is damaged. Skips the content of a keyed filter if
@@ -163,9 +164,7 @@ static bool watch_look(struct watch *w)
     if (there) {
         watch_read(w);
     } else {
-        const char *text =
-            strerror(why); /* NOLINT(concurrency-mt-unsafe): no other threads */
-        (void)snprintf(w->trouble, sizeof w->trouble, "%s", text);
+        (void)snprintf(w->trouble, sizeof w->trouble, "%s", text_errno(why));
         w->code = CLI_IO;
     }
     return true;

@@ -4,6 +4,7 @@
 #include "filter_file.h"
 
 #include "claim.h"
+#include "letters.h"
 #include "say.h"
 #include "spec_options.h"
 
@@ -318,21 +319,13 @@ static uint32_t filter_foreign_keys(enum key_form form)
                                : BG_FOREIGN_KEYS_BYTES;
 }
 
-static int filter_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bool filter_read_secret(const char *text, uint8_t secret[BG_SECRET_BYTES])
 {
     if (strlen(text) != 2 * (size_t)BG_SECRET_BYTES) {
         return false;
     }
     for (int i = 0; i < BG_SECRET_BYTES; i++) {
-        const int high = filter_digit(text[2 * i]), low = filter_digit(text[2 * i + 1]);
+        const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

@@ -7,6 +7,8 @@
 
 #include "records.h"
 
+#include "bytes.h"
+#include "letters.h"
 #include "say.h"
 #include "text.h"
 
@@ -209,8 +211,7 @@ enum { KEY_PREFIX = 4 };
 
 static size_t keys_prefix(const char *bytes)
 {
-    const unsigned char *b = (const unsigned char *)bytes;
-    return (size_t)b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24;
+    return bytes_load32((const unsigned char *)bytes);
 }
 
 static size_t keys_whole_prefixed(const char *bytes, size_t n)
@@ -526,19 +527,11 @@ static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
     return true;
 }
 
-static int keys_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bool keys_hex(bg_bytes text, char *to, bg_bytes *key)
 {
     const char *data = text.data;
     for (size_t i = 0; i + 1 < text.len; i += 2) {
-        const int high = keys_digit(data[i]), low = keys_digit(data[i + 1]);
+        const int high = hex_digit(data[i]), low = hex_digit(data[i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }
@@ -648,7 +641,7 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
     if (format->lower) {
         const char *from = text.data;
         for (size_t j = 0; j < text.len; j++) {
-            to[j] = (char)(from[j] >= 'A' && from[j] <= 'Z' ? from[j] | 0x20 : from[j]);
+            to[j] = letter_lower(from[j]);
         }
         text.data = to;
     }

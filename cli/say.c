@@ -6,6 +6,9 @@
 
 #include "say.h"
 
+#include "error_text.h"
+#include "text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,15 +133,14 @@ int say_error(const char *about, const bg_errinfo *why)
         return say_errno(about);
     }
     return say_failed(say_code(why->code), "%s%s%s", about ? about : "",
-                      about ? ": " : "",
-                      *why->message ? why->message : bg_strerror(why->code));
+                      about ? ": " : "", error_text(why, why->code));
 }
 
 int say_errno(const char *about)
 {
     const int why = errno;
-    const char *text = strerror(why); /* NOLINT(concurrency-mt-unsafe): known errors */
-    return say_failed(why == ENOMEM ? CLI_FULL : CLI_IO, "%s: %s", about, text);
+    return say_failed(why == ENOMEM ? CLI_FULL : CLI_IO, "%s: %s", about,
+                      text_errno(why));
 }
 
 void say_note(const char *format, ...)

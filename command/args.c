@@ -1,18 +1,20 @@
 /* args.c - see args.h. */
 #include "args.h"
 
+#include "error_text.h"
 #include "ledger.h"
+#include "letters.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool args_is(bg_bytes argument, const char *word)
 {
-    const unsigned char *bytes = argument.data;
+    const char *bytes = argument.data;
     for (size_t i = 0; i < argument.len; i++) {
-        const unsigned char c = bytes[i];
-        if (word[i] == 0 || (c >= 'a' && c <= 'z' ? c - 32 : c) != word[i]) {
+        if (word[i] == 0 || letter_upper(bytes[i]) != word[i]) {
             return false;
         }
     }
@@ -109,12 +111,8 @@ struct object *args_find_any(struct request *request, bg_bytes name)
 void args_arity(struct request *request)
 {
     char name[32];
-    size_t i = 0;
-    for (; request->command->name[i] && i < sizeof name - 1; i++) {
-        const char c = request->command->name[i];
-        name[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-    }
-    name[i] = 0;
+    const char *own = request->command->name;
+    letters_lower(name, sizeof name, own, strlen(own));
     reply_errorf(&request->reply, "ERR wrong number of arguments for '%s' command",
                  name);
 }
@@ -133,7 +131,7 @@ void args_no_memory(const struct request *request, const char *text)
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full)
 {
-    const char *text = info && info->message[0] ? info->message : bg_strerror(err);
+    const char *text = error_text(info, err);
     switch (err) {
     case BG_EFULL: reply_error(&request->reply, full); break;
     case BG_ENOMEM: args_no_memory(request, text); break;

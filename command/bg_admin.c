@@ -6,6 +6,7 @@
  * replacement.
  */
 #include "bg_handlers.h"
+#include "error_text.h"
 
 #include <string.h>
 
@@ -65,7 +66,7 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
                              const bg_errinfo *info)
 {
     char from[64], to[64];
-    const char *why = info->message[0] ? info->message : bg_strerror(err);
+    const char *why = error_text(info, err);
     if (err == BG_ENOMEM) {
         args_no_memory(request, why);
         return;
@@ -244,7 +245,7 @@ static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
     if (err) {
         reply_errorf(&request->reply, "%s %s",
                      err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
-                     info.message[0] ? info.message : bg_strerror(err));
+                     error_text(&info, err));
     }
     return !err;
 }

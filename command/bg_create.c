@@ -7,6 +7,7 @@
  * items once it has reached that capacity, so that its rate is not exceeded.
  */
 #include "bg_handlers.h"
+#include "letters.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,15 +96,10 @@ static bool bgc_read_u32(bg_bytes argument, uint32_t *value)
 
 static bool bgc_copy_word(bg_bytes argument, char word[32])
 {
-    const char *text = argument.data;
     if (argument.len == 0 || argument.len > 31) {
         return false;
     }
-    for (size_t i = 0; i < argument.len; i++) {
-        const bool upper = text[i] >= 'A' && text[i] <= 'Z';
-        word[i] = (char)(upper ? text[i] - 'A' + 'a' : text[i]);
-    }
-    word[argument.len] = 0;
+    letters_lower(word, 32, argument.data, argument.len);
     return strlen(word) == argument.len;
 }
 

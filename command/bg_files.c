@@ -18,6 +18,7 @@
 #include "bg_handlers.h"
 
 #include "dump.h"
+#include "error_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -444,8 +445,7 @@ void bgc_reload(struct request *request)
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
     const bg_err err = reload_run(&reload, object, &info);
     if (err == BG_EINCOMPAT) {
-        reply_errorf(&request->reply, "INCOMPATIBLE %s",
-                     info.message[0] ? info.message : bg_strerror(err));
+        reply_errorf(&request->reply, "INCOMPATIBLE %s", error_text(&info, err));
     } else if (err) {
         args_failed(request, err, &info, BGC_FULL);
     } else {

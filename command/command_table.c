@@ -5,6 +5,8 @@
  */
 #include "command_table.h"
 
+#include "letters.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +18,11 @@ struct command_table {
     const struct command *places[];
 };
 
-static unsigned char table_upper(unsigned char c)
-{
-    return c >= 'a' && c <= 'z' ? (unsigned char)(c - 32) : c;
-}
-
 static size_t table_hash(const char *name, size_t n)
 {
     uint32_t hash = 2166136261U;
     for (size_t i = 0; i < n; i++) {
-        hash = (hash ^ table_upper((unsigned char)name[i])) * 16777619U;
+        hash = (hash ^ (unsigned char)letter_upper(name[i])) * 16777619U;
     }
     return hash ^ hash >> 15;
 }
@@ -34,7 +31,7 @@ static bool table_same(const struct command *command, bg_bytes name)
 {
     const char *a = command->name, *b = name.data;
     for (size_t i = 0; i < name.len; i++) {
-        if (a[i] == 0 || (unsigned char)a[i] != table_upper((unsigned char)b[i])) {
+        if (a[i] == 0 || a[i] != letter_upper(b[i])) {
             return false;
         }
     }

@@ -4,6 +4,7 @@
 #include "dump_stream.h"
 
 #include "args.h"
+#include "bytes.h"
 #include "dump_load.h"
 #include "ledger.h"
 
@@ -331,7 +332,7 @@ static enum dump_step dump_reply_record(struct request *request,
     const uint8_t *p = dump->bytes, *end = dump->bytes + dump->n;
     bool next = iterator == 0;
     while (p < end) {
-        const uint64_t its = dump_get64(p), n = dump_get64(p + 8);
+        const uint64_t its = bytes_load64(p), n = bytes_load64(p + 8);
         if (next) {
             reply_array(&request->reply, 2);
             reply_integer(&request->reply, (int64_t)its);

@@ -21,7 +21,9 @@
 #include "dump_load.h"
 
 #include "args.h"
+#include "bytes.h"
 #include "dump_stream.h"
+#include "error_text.h"
 #include "import_value.h"
 #include "ledger.h"
 
@@ -171,8 +173,8 @@ struct load_part {
 
 static uint64_t load_link_bytes(const struct load *load, uint64_t number)
 {
-    return dump_get64(load->gather.bytes + LOAD_RECORD + REDIS_HEADER
-                      + REDIS_LINK * number);
+    return bytes_load64(load->gather.bytes + LOAD_RECORD + REDIS_HEADER
+                        + REDIS_LINK * number);
 }
 
 static struct load_part load_first_part(const struct load *load)
@@ -249,13 +251,13 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
 static void load_write_records(struct load *load)
 {
     uint8_t *bytes = load->gather.bytes;
-    dump_put64(bytes, 1);
-    dump_put64(bytes + 8, load->header);
+    bytes_store64(bytes, 1);
+    bytes_store64(bytes + 8, load->header);
     struct load_part part = load_first_part(load);
     for (;;) {
         const uint64_t end = part.offset + part.bytes;
-        dump_put64(bytes + part.place - LOAD_RECORD, 1 + end);
-        dump_put64(bytes + part.place - LOAD_RECORD + 8, part.bytes);
+        bytes_store64(bytes + part.place - LOAD_RECORD, 1 + end);
+        bytes_store64(bytes + part.place - LOAD_RECORD + 8, part.bytes);
         if (end == load->total) {
             return;
         }
@@ -457,8 +459,7 @@ static void load_refuse(struct request *request, const struct load_words *words,
     case BG_ECANCELED:
     case BG_EQUOTA: args_failed(request, err, info, ""); break;
     default:
-        reply_errorf(&request->reply, "%s: %s", words->bad,
-                     info->message[0] ? info->message : bg_strerror(err));
+        reply_errorf(&request->reply, "%s: %s", words->bad, error_text(info, err));
         break;
     }
 }
@@ -573,14 +574,14 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     const uint64_t most = load_most(settings);
     if (data.len < REDIS_HEADER + REDIS_LINK
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
-        || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
+        || (data.len - REDIS_HEADER) / REDIS_LINK != bytes_load32(p + 8)) {
         return object_error(info, BG_EFORMAT,
                             "the header has an invalid size: %zu bytes", data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;
     for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
-        const uint64_t bytes = dump_get64(p + at);
+        const uint64_t bytes = bytes_load64(p + at);
         if (bytes == 0 || bytes > most || load->total + bytes > most) {
             return bytes == 0 ? object_error(info, BG_EFORMAT, "a layer is empty")
                               : load_too_large(bytes, most, info);
@@ -603,11 +604,11 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
                             "the header has %zu bytes, expected %d or %d", data.len,
                             CUCKOO_HEADER, CUCKOO_HEADER_OLD);
     }
-    const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);
-    const uint32_t slots = p[32] | (uint32_t)p[33] << 8;
+    const uint64_t buckets = bytes_load64(p + 8), filters = bytes_load64(p + 24);
+    const uint32_t slots = bytes_load16(p + 32);
     *load = (struct load){ .foreign = BG_FOREIGN_REDISCUCKOO,
                            .header = data.len,
-                           .expansion = p[36] | (uint32_t)p[37] << 8 };
+                           .expansion = bytes_load16(p + 36) };
     load->size = LOAD_RECORD + data.len;
     if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS) {
         return object_error(

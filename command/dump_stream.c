@@ -1,6 +1,8 @@
 /* dump_stream.c - see dump_stream.h. */
 #include "dump_stream.h"
 
+#include "bytes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,28 +23,6 @@ uint64_t dump_checksum(const void *bytes, size_t n)
         return 0;
     }
     return bg_hash_bytes(&hasher, bytes, n);
-}
-
-uint64_t dump_get64(const uint8_t *p)
-{
-    uint64_t value = 0;
-    for (int i = 7; i >= 0; i--) {
-        value = value << 8 | p[i];
-    }
-    return value;
-}
-
-uint32_t dump_get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16
-           | (uint32_t)p[3] << 24;
-}
-
-void dump_put64(uint8_t *p, uint64_t value)
-{
-    for (int i = 0; i < 8; i++) {
-        p[i] = (uint8_t)(value >> 8 * i);
-    }
 }
 
 /* ---- Description line ---------------------------------------------------------------------- */
@@ -120,13 +100,13 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
     if (!dump_chunk_is(data) || data.len <= DUMP_HEADER) {
         return object_error(info, BG_EFORMAT, "the data is not a chunk of a dump");
     }
-    if (dump_get64(p + 8) != dump_checksum(p + 16, data.len - 16)) {
+    if (bytes_load64(p + 8) != dump_checksum(p + 16, data.len - 16)) {
         return object_error(info, BG_ECHECKSUM,
                             "the chunk is damaged: its checksum does not match");
     }
-    *chunk = (struct dump_chunk){ .stream = dump_get64(p + 16),
-                                  .offset = dump_get64(p + 24),
-                                  .total = dump_get64(p + 32),
+    *chunk = (struct dump_chunk){ .stream = bytes_load64(p + 16),
+                                  .offset = bytes_load64(p + 24),
+                                  .total = bytes_load64(p + 32),
                                   .bytes = p + DUMP_HEADER,
                                   .n = data.len - DUMP_HEADER };
     if (chunk->offset > chunk->total || chunk->n > chunk->total - chunk->offset) {
@@ -139,9 +119,9 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
 void dump_chunk_write(const struct dump_chunk *chunk, uint8_t *to)
 {
     memcpy(to, dump_magic, sizeof dump_magic);
-    dump_put64(to + 16, chunk->stream);
-    dump_put64(to + 24, chunk->offset);
-    dump_put64(to + 32, chunk->total);
+    bytes_store64(to + 16, chunk->stream);
+    bytes_store64(to + 24, chunk->offset);
+    bytes_store64(to + 32, chunk->total);
     memcpy(to + DUMP_HEADER, chunk->bytes, chunk->n);
-    dump_put64(to + 8, dump_checksum(to + 16, DUMP_HEADER - 16 + chunk->n));
+    bytes_store64(to + 8, dump_checksum(to + 16, DUMP_HEADER - 16 + chunk->n));
 }

@@ -15,10 +15,6 @@ enum {
 /* Returns the XXH64 hash of n bytes. */
 uint64_t dump_checksum(const void *bytes, size_t n);
 
-uint64_t dump_get64(const uint8_t *p);
-uint32_t dump_get32(const uint8_t *p);
-void dump_put64(uint8_t *p, uint64_t value);
-
 /* The description of the dumped object. */
 struct dump_line {
     struct object_shape shape;

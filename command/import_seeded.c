@@ -9,6 +9,7 @@
  */
 #include "import_seeded.h"
 
+#include "bytes.h"
 #include "dump_stream.h"
 #include "import_value.h"
 
@@ -51,14 +52,7 @@ static void seeded_put_real(uint8_t *to, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    dump_put64(to, bits);
-}
-
-static void seeded_put32(uint8_t *to, uint32_t value)
-{
-    for (int i = 0; i < 4; i++) {
-        to[i] = (uint8_t)(value >> 8 * i);
-    }
+    bytes_store64(to, bits);
 }
 
 static void seeded_write(const struct import_seeded *wish, uint64_t bytes, uint32_t k,
@@ -66,17 +60,17 @@ static void seeded_write(const struct import_seeded *wish, uint64_t bytes, uint3
 {
     uint8_t *bloom = file + SEEDED_HEADER + 8;
     file[0] = 1; /* version */
-    seeded_put32(file + 1, wish->expansion);
+    bytes_store32(file + 1, wish->expansion);
     seeded_put_real(file + 5, wish->rate);
     seeded_put_real(file + 13, wish->tightening);
     file[21] = memcmp(wish->seed, seeded_fixed, sizeof seeded_fixed) != 0;
-    dump_put64(file + 22, 1); /* number of filters */
-    dump_put64(file + SEEDED_HEADER, SEEDED_BLOOM + bytes);
+    bytes_store64(file + 22, 1); /* number of filters */
+    bytes_store64(file + SEEDED_HEADER, SEEDED_BLOOM + bytes);
     bloom[0] = 1;
-    dump_put64(bloom + 1, bytes);
-    seeded_put32(bloom + 9, k);
+    bytes_store64(bloom + 1, bytes);
+    bytes_store32(bloom + 9, k);
     memcpy(bloom + 13, wish->seed, IMPORT_SEED_BYTES);
-    dump_put64(bloom + SEEDED_BLOOM + bytes + 8, wish->capacity);
+    bytes_store64(bloom + SEEDED_BLOOM + bytes + 8, wish->capacity);
 }
 
 bg_err import_seeded_make(const struct import_seeded *wish,

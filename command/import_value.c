@@ -2,6 +2,7 @@
 #include "import_value.h"
 
 #include "args.h"
+#include "bytes.h"
 #include "dump.h"
 #include "dump_stream.h"
 
@@ -26,7 +27,7 @@ enum {
 
 static double import_get_real(const uint8_t *p)
 {
-    const uint64_t bits = dump_get64(p);
+    const uint64_t bits = bytes_load64(p);
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -36,23 +37,24 @@ static double import_get_real(const uint8_t *p)
 static struct object_shape import_shape_redis(const uint8_t *file)
 {
     const uint8_t *header = file + IMPORT_RECORD, *link = header + REDIS_HEADER;
-    const bool nonscaling = dump_get32(header + 12) & REDIS_NONSCALING;
+    const bool nonscaling = bytes_load32(header + 12) & REDIS_NONSCALING;
     const double rate = import_get_real(link + 24);
     return (struct object_shape){ .family = OBJECT_BF,
                                   .kind = BG_KIND_SCALABLE,
                                   .imported = 1,
                                   .foreign = BG_FOREIGN_REDISBLOOM,
                                   .nonscaling = nonscaling,
-                                  .expansion = nonscaling ? 0 : dump_get32(header + 16),
+                                  .expansion =
+                                      nonscaling ? 0 : bytes_load32(header + 16),
                                   .rate = nonscaling || rate > 0.5 ? rate : 2 * rate,
-                                  .items = dump_get64(link + 44) };
+                                  .items = bytes_load64(link + 44) };
 }
 
 static struct object_shape import_shape_valkey(const uint8_t *file)
 {
-    const uint32_t expansion = dump_get32(file + 1);
+    const uint32_t expansion = bytes_load32(file + 1);
     const uint64_t first =
-        dump_get64(file + VALKEY_HEADER); /* size of the first filter in bytes */
+        bytes_load64(file + VALKEY_HEADER); /* size of the first filter in bytes */
     const uint8_t *capacity = file + VALKEY_HEADER + 8 + first + 8;
     return (struct object_shape){ .family = OBJECT_BF,
                                   .kind = BG_KIND_SCALABLE,
@@ -61,22 +63,22 @@ static struct object_shape import_shape_valkey(const uint8_t *file)
                                   .nonscaling = expansion == 0,
                                   .expansion = expansion,
                                   .rate = import_get_real(file + 5),
-                                  .items = dump_get64(capacity) };
+                                  .items = bytes_load64(capacity) };
 }
 
 static struct object_shape import_shape_cuckoo(const uint8_t *file)
 {
     const uint8_t *header = file + IMPORT_RECORD;
-    const uint32_t bucket_size = header[32] | (uint32_t)header[33] << 8;
+    const uint32_t bucket_size = bytes_load16(header + 32);
     return (struct object_shape){
         .family = OBJECT_CF,
         .kind = BG_KIND_CUCKOO,
         .imported = 1,
         .foreign = BG_FOREIGN_REDISCUCKOO,
-        .items = dump_get64(header + 8) * bucket_size,
+        .items = bytes_load64(header + 8) * bucket_size,
         .bucket_size = bucket_size,
-        .max_iterations = header[34] | (uint32_t)header[35] << 8,
-        .expansion = header[36] | (uint32_t)header[37] << 8,
+        .max_iterations = bytes_load16(header + 34),
+        .expansion = bytes_load16(header + 36),
     };
 }
 
@@ -111,7 +113,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     if (format
         == BG_FOREIGN_REDISCUCKOO) { /* the file's item count excludes deleted items */
         const uint64_t deleted =
-            dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
+            bytes_load64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
         atomic_store(&(*object)->deleted, deleted);
     }
@@ -190,13 +192,6 @@ static uint64_t import_real(const struct import_file *file)
     return bits;
 }
 
-static void import_put32(uint8_t *p, uint64_t value)
-{
-    for (int i = 0; i < 4; i++) {
-        p[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
 /* Reads the next string and appends `before` zero bytes and the string to the file. Sets *at to the
  * offset of the zero bytes, and *n to the length of the string. */
 static bg_err import_string(struct import_file *file, size_t before, size_t *at,
@@ -252,16 +247,16 @@ static bg_err import_redis_link(struct import_file *file, uint64_t number,
                                               UINT32_MAX, info);
     }
     *done += n;
-    dump_put64(file->bytes + at, 1 + *done);
-    dump_put64(file->bytes + at + 8, n);
+    bytes_store64(file->bytes + at, 1 + *done);
+    bytes_store64(file->bytes + at + 8, n);
     uint8_t *link = file->bytes + place;
-    dump_put64(link, n);
-    dump_put64(link + 8, bits);
-    dump_put64(link + 16, size);
-    dump_put64(link + 24, error);
-    dump_put64(link + 32, per_entry);
-    import_put32(link + 40, hashes);
-    dump_put64(link + 44, entries);
+    bytes_store64(link, n);
+    bytes_store64(link + 8, bits);
+    bytes_store64(link + 16, size);
+    bytes_store64(link + 24, error);
+    bytes_store64(link + 32, per_entry);
+    bytes_store32(link + 40, (uint32_t)hashes);
+    bytes_store64(link + 44, entries);
     link[52] = (uint8_t)n2;
     return BG_OK;
 }
@@ -288,12 +283,12 @@ static bg_err import_redis(struct import_file *file, bg_errinfo *info)
     if (!p) {
         return BG_ENOMEM;
     }
-    dump_put64(p, 1);
-    dump_put64(p + 8, REDIS_HEADER + REDIS_LINK * links);
-    dump_put64(p + IMPORT_RECORD, size);
-    import_put32(p + IMPORT_RECORD + 8, links);
-    import_put32(p + IMPORT_RECORD + 12, options);
-    import_put32(p + IMPORT_RECORD + 16, growth);
+    bytes_store64(p, 1);
+    bytes_store64(p + 8, REDIS_HEADER + REDIS_LINK * links);
+    bytes_store64(p + IMPORT_RECORD, size);
+    bytes_store32(p + IMPORT_RECORD + 8, (uint32_t)links);
+    bytes_store32(p + IMPORT_RECORD + 12, (uint32_t)options);
+    bytes_store32(p + IMPORT_RECORD + 16, (uint32_t)growth);
     for (uint64_t i = 0; !err && i < links; i++) {
         err = import_redis_link(file, i, &done, info);
     }
@@ -332,8 +327,8 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                             (unsigned long long)slots);
     }
     *done += n;
-    dump_put64(file->bytes + at, 1 + *done);
-    dump_put64(file->bytes + at + 8, n);
+    bytes_store64(file->bytes + at, 1 + *done);
+    bytes_store64(file->bytes + at + 8, n);
     return BG_OK;
 }
 
@@ -356,8 +351,8 @@ static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
     if (!p) {
         return BG_ENOMEM;
     }
-    dump_put64(p, 1);
-    dump_put64(p + 8, CUCKOO_HEADER);
+    bytes_store64(p, 1);
+    bytes_store64(p + 8, CUCKOO_HEADER);
     for (size_t i = 0; i < 7; i++) {
         number[i] = import_number(file);
         if (number[i] > fields[i].most) {
@@ -367,7 +362,7 @@ static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
         if (fields[i].most == UINT16_MAX) {
             import_put16(to, number[i]);
         } else {
-            dump_put64(to, number[i]);
+            bytes_store64(to, number[i]);
         }
     }
     return import_failed(file) ? import_short(info) : BG_OK;
@@ -401,9 +396,9 @@ static bg_err import_valkey_filter(struct import_file *file, bool last,
     if (!counts) {
         return err ? err : BG_ENOMEM;
     }
-    dump_put64(file->bytes + at, n);
-    dump_put64(counts, items);
-    dump_put64(counts + 8, capacity);
+    bytes_store64(file->bytes + at, n);
+    bytes_store64(counts, items);
+    bytes_store64(counts + 8, capacity);
     return BG_OK;
 }
 
@@ -429,11 +424,11 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
         return BG_ENOMEM;
     }
     p[0] = 1;
-    import_put32(p + 1, expansion);
-    dump_put64(p + 5, rate);
-    dump_put64(p + 13, tightening);
+    bytes_store32(p + 1, (uint32_t)expansion);
+    bytes_store64(p + 5, rate);
+    bytes_store64(p + 13, tightening);
     p[21] = (uint8_t)random;
-    dump_put64(p + 22, filters);
+    bytes_store64(p + 22, filters);
     for (uint64_t i = 0; !err && i < filters; i++) {
         err = import_valkey_filter(file, i + 1 == filters, info);
     }
@@ -499,13 +494,14 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
 {
-    const uint8_t *header = file + IMPORT_RECORD, *from = header + dump_get64(file + 8);
+    const uint8_t *header = file + IMPORT_RECORD,
+                  *from = header + bytes_load64(file + 8);
     uint8_t *to = file + (from - file);
     for (uint64_t i = 0; i < parts; i++) {
         uint64_t left = bytes_of(header, i);
         to += IMPORT_RECORD;
         while (left > 0 && from < file + n) {
-            const uint64_t piece = dump_get64(from + 8);
+            const uint64_t piece = bytes_load64(from + 8);
             memmove(to, from + IMPORT_RECORD, (size_t)piece);
             to += piece;
             from += IMPORT_RECORD + piece;
@@ -516,65 +512,60 @@ static void export_join(uint8_t *file, size_t n, uint64_t parts,
 
 static uint64_t export_redis_bytes(const uint8_t *header, uint64_t part)
 {
-    return dump_get64(header + REDIS_HEADER + REDIS_LINK * part);
+    return bytes_load64(header + REDIS_HEADER + REDIS_LINK * part);
 }
 
 static void export_redis(uint8_t *file, size_t size, struct import_sink *sink)
 {
     const uint8_t *header = file + IMPORT_RECORD;
-    const uint32_t links = dump_get32(header + 8);
-    const uint8_t *record = header + dump_get64(file + 8);
+    const uint32_t links = bytes_load32(header + 8);
+    const uint8_t *record = header + bytes_load64(file + 8);
     export_join(file, size, links, export_redis_bytes);
-    sink->number(sink, dump_get64(header));
+    sink->number(sink, bytes_load64(header));
     sink->number(sink, links);
-    sink->number(sink, dump_get32(header + 12));
-    sink->number(sink, dump_get32(header + 16));
+    sink->number(sink, bytes_load32(header + 12));
+    sink->number(sink, bytes_load32(header + 16));
     for (uint32_t i = 0; i < links; i++) {
         const uint8_t *link = header + REDIS_HEADER + REDIS_LINK * (size_t)i;
-        sink->number(sink, dump_get64(link + 44));
+        sink->number(sink, bytes_load64(link + 44));
         sink->real(sink, import_get_real(link + 24));
-        sink->number(sink, dump_get32(link + 40));
+        sink->number(sink, bytes_load32(link + 40));
         sink->real(sink, import_get_real(link + 32));
-        sink->number(sink, dump_get64(link + 8));
+        sink->number(sink, bytes_load64(link + 8));
         sink->number(sink, link[52]);
-        sink->bytes(sink, record + IMPORT_RECORD, (size_t)dump_get64(link));
-        sink->number(sink, dump_get64(link + 16));
-        record += IMPORT_RECORD + dump_get64(link);
+        sink->bytes(sink, record + IMPORT_RECORD, (size_t)bytes_load64(link));
+        sink->number(sink, bytes_load64(link + 16));
+        record += IMPORT_RECORD + bytes_load64(link);
     }
-}
-
-static uint64_t export_get16(const uint8_t *p)
-{
-    return p[0] | (uint64_t)p[1] << 8;
 }
 
 static uint64_t export_cuckoo_buckets(const uint8_t *header, uint64_t part)
 {
-    uint64_t buckets = dump_get64(header + 8);
+    uint64_t buckets = bytes_load64(header + 8);
     for (uint64_t i = 0; i < part; i++) {
-        buckets *= export_get16(header + 36);
+        buckets *= bytes_load16(header + 36);
     }
     return buckets;
 }
 
 static uint64_t export_cuckoo_bytes(const uint8_t *header, uint64_t part)
 {
-    return export_cuckoo_buckets(header, part) * export_get16(header + 32);
+    return export_cuckoo_buckets(header, part) * bytes_load16(header + 32);
 }
 
 static void export_cuckoo(uint8_t *file, size_t size, struct import_sink *sink)
 {
     const uint8_t *header = file + IMPORT_RECORD;
-    const uint64_t filters = dump_get64(header + 24);
+    const uint64_t filters = bytes_load64(header + 24);
     const uint8_t *record = header + CUCKOO_HEADER;
     export_join(file, size, filters, export_cuckoo_bytes);
     sink->number(sink, filters);
-    sink->number(sink, dump_get64(header + 8));
-    sink->number(sink, dump_get64(header));
-    sink->number(sink, dump_get64(header + 16));
-    sink->number(sink, export_get16(header + 32));
-    sink->number(sink, export_get16(header + 34));
-    sink->number(sink, export_get16(header + 36));
+    sink->number(sink, bytes_load64(header + 8));
+    sink->number(sink, bytes_load64(header));
+    sink->number(sink, bytes_load64(header + 16));
+    sink->number(sink, bytes_load16(header + 32));
+    sink->number(sink, bytes_load16(header + 34));
+    sink->number(sink, bytes_load16(header + 36));
     for (uint64_t i = 0; i < filters; i++) {
         const uint64_t n = export_cuckoo_bytes(header, i);
         sink->number(sink, export_cuckoo_buckets(header, i));
@@ -585,18 +576,18 @@ static void export_cuckoo(uint8_t *file, size_t size, struct import_sink *sink)
 
 static void export_valkey(const uint8_t *file, struct import_sink *sink)
 {
-    const uint64_t filters = dump_get64(file + 22);
+    const uint64_t filters = bytes_load64(file + 22);
     const uint8_t *p = file + VALKEY_HEADER;
     sink->number(sink, filters);
-    sink->number(sink, dump_get32(file + 1));
+    sink->number(sink, bytes_load32(file + 1));
     sink->real(sink, import_get_real(file + 5));
     sink->real(sink, import_get_real(file + 13));
     sink->number(sink, file[21]);
     for (uint64_t i = 0; i < filters; i++) {
-        const uint64_t n = dump_get64(p);
-        sink->number(sink, dump_get64(p + 8 + n + 8));
+        const uint64_t n = bytes_load64(p);
+        sink->number(sink, bytes_load64(p + 8 + n + 8));
         if (i + 1 == filters) {
-            sink->number(sink, dump_get64(p + 8 + n));
+            sink->number(sink, bytes_load64(p + 8 + n));
         }
         sink->bytes(sink, p + 8, (size_t)n);
         p += 8 + n + 16;

@@ -1,6 +1,8 @@
 /* plan_rows.c - see plan_rows.h. */
 #include "plan_rows.h"
 
+#include "error_text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +47,7 @@ void plan_explain(const struct plan_word *words, const bg_errinfo *why,
 {
     char expected[2 * sizeof why->expected], found[2 * sizeof why->found];
     if (!why->what[0] || !why->expected[0]) {
-        (void)snprintf(text, PLAN_TEXT, "%s",
-                       why->message[0] ? why->message : bg_strerror(why->code));
+        (void)snprintf(text, PLAN_TEXT, "%s", error_text(why, why->code));
         return;
     }
     plan_translate(words, why->expected, expected, sizeof expected);

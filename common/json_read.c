@@ -1,6 +1,7 @@
 /* json_read.c - see json_read.h. */
 #include "json_read.h"
 
+#include "letters.h"
 #include "text.h"
 
 #include <errno.h>
@@ -115,11 +116,7 @@ static int json_read_hex(const struct json_reader *r, const char *at)
 {
     int value = 0;
     for (int i = 0; i < 4; i++) {
-        const int c = at + i < r->end ? at[i] : 0;
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
+        const int digit = at + i < r->end ? hex_digit(at[i]) : -1;
         if (digit < 0) {
             return -1;
         }

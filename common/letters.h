@@ -1,6 +1,38 @@
-/* hex.h - decodes hexadecimal digits. */
-#ifndef SERVER_UTIL_HEX_H
-#define SERVER_UTIL_HEX_H
+/* letters.h - ASCII letters and hexadecimal digits, independent of the locale. */
+#ifndef COMMON_LETTERS_H
+#define COMMON_LETTERS_H
+
+#include <stddef.h>
+
+static inline char letter_lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static inline char letter_upper(char c)
+{
+    return (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+}
+
+/* Copy n characters in lowercase or uppercase, and add a NUL. Characters that do not fit into `room`
+ * bytes are left out. */
+static inline void letters_lower(char *to, size_t room, const char *from, size_t n)
+{
+    n = n < room ? n : room - 1;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = letter_lower(from[i]);
+    }
+    to[n] = 0;
+}
+
+static inline void letters_upper(char *to, size_t room, const char *from, size_t n)
+{
+    n = n < room ? n : room - 1;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = letter_upper(from[i]);
+    }
+    to[n] = 0;
+}
 
 /* Returns the value of a hexadecimal digit, or -1 for any other character. */
 static inline int hex_digit(char c)

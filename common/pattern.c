@@ -9,6 +9,8 @@
  */
 #include "pattern.h"
 
+#include "letters.h"
+
 struct pattern {
     const char *at, *end; /* the rest of the pattern */
     bool nocase;
@@ -16,7 +18,7 @@ struct pattern {
 
 static unsigned char pattern_fold(const struct pattern *pattern, char c)
 {
-    return (unsigned char)(pattern->nocase && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    return (unsigned char)(pattern->nocase ? letter_lower(c) : c);
 }
 
 /* Returns the next character of the pattern, which may be escaped with \, and moves past it. */

@@ -1,6 +1,8 @@
 /* roff.c - see roff.h. Write errors are reported when the stream is closed. */
 #include "roff.h"
 
+#include "letters.h"
+
 #include <string.h>
 
 /* Prints a character literally. Some characters must be escaped, because they have a special
@@ -54,7 +56,7 @@ void roff_title(FILE *to, const char *name, const char *section, const char *sou
 {
     (void)fputs(".TH ", to);
     for (const char *c = name; *c; c++) {
-        roff_character(to, (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c));
+        roff_character(to, letter_upper(*c));
     }
     (void)fprintf(to, " %s \"\" \"%s\" \"%s\"\n.SH NAME\n", section, source, manual);
     roff_inside(to, name);

@@ -9,6 +9,7 @@
  */
 #include "redis_commands.h"
 
+#include "letters.h"
 #include "redis_host.h"
 #include "redis_syntax.h"
 
@@ -165,12 +166,7 @@ bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                         redis_command_function run)
 {
     char flags[128], categories[128], name[32];
-    size_t n = 0;
-    for (; c->name[n] && n < sizeof name - 1; n++) {
-        const char letter = c->name[n];
-        name[n] = (char)(letter >= 'A' && letter <= 'Z' ? letter + 32 : letter);
-    }
-    name[n] = 0;
+    letters_lower(name, sizeof name, c->name, strlen(c->name));
     commands_flags(c, flags, sizeof flags);
     if (redis.CreateCommand(ctx, name, run, flags, c->first_key, c->last_key,
                             c->key_step)

@@ -22,6 +22,7 @@
 #include "redis_config.h"
 
 #include "args.h"
+#include "letters.h"
 #include "redis_memory.h"
 #include "redis_secret.h"
 
@@ -184,15 +185,6 @@ static const char *config_set_hash(bg_bytes text)
     return "hash: expected fast, keyed, keyed24, keyed-int or xxh64";
 }
 
-static int config_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char small = (char)(c | 32);
-    return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
 /* Secrets are never shown: CONFIG GET returns the secret's ID, which does not reveal the secret,
  * and CONFIG REWRITE therefore writes only the ID. The setting also accepts an ID if the secret
  * with that ID is known, or if the ID is in the server's configuration file. */
@@ -229,8 +221,7 @@ static const char *config_set_secret(bg_bytes text)
         return expected;
     }
     for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
-        const int high = config_digit(digits[2 * i]),
-                  low = config_digit(digits[2 * i + 1]);
+        const int high = hex_digit(digits[2 * i]), low = hex_digit(digits[2 * i + 1]);
         if (high < 0 || low < 0) {
             return expected;
         }
@@ -389,11 +380,7 @@ static bool config_register_all(RedisModuleCtx *ctx)
 static bool config_named(bg_bytes word, const char *name, const char *old)
 {
     char upper[CONFIG_TEXT];
-    size_t i = 0;
-    for (; name[i] && i < sizeof upper - 1; i++) {
-        upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32 : name[i]);
-    }
-    upper[i] = 0;
+    letters_upper(upper, sizeof upper, name, strlen(name));
     return args_is(word, upper) || (old && args_is(word, old));
 }
 

@@ -23,6 +23,7 @@
 
 #include "args.h"
 #include "dump_load.h"
+#include "letters.h"
 #include "redis_config.h"
 #include "redis_import.h"
 #include "redis_memory.h"
@@ -425,11 +426,7 @@ static void host_tell_all(struct redis_host *h)
     if (h->happened & HAPPENED_WHOLE) {
         char verb[32];
         const char *name = h->command->name + 3; /* after "BF." */
-        size_t n = 0;
-        for (; name[n] && n < sizeof verb - 1; n++) {
-            verb[n] = (char)(name[n] | 32);
-        }
-        verb[n] = 0;
+        letters_lower(verb, sizeof verb, name, strlen(name));
         redis_host_tell(ctx, h->names[1], h->first, host_loads(h) ? "load" : verb);
     }
     if (h->happened & HAPPENED_DROP) {

@@ -8,6 +8,7 @@
  */
 #include "redis_import.h"
 
+#include "error_text.h"
 #include "import_value.h"
 #include "redis_config.h"
 #include "redis_memory.h"
@@ -109,8 +110,7 @@ static void *import_load(RedisModuleIO *io, int version, size_t which)
     redis_memory_guard(false);
     if (err || !object) {
         redis.LogIOError(io, "warning", "cannot load a value of type %s: %s",
-                         import_types[which].name,
-                         info.message[0] ? info.message : bg_strerror(err));
+                         import_types[which].name, error_text(&info, err));
         return NULL;
     }
     object->shape.limit = redis_settings.max_filter_bytes;
@@ -166,7 +166,7 @@ static void import_save(RedisModuleIO *io, void *value)
     const bg_err err = export_value(value, &to.sink, &info);
     if (err) { /* the saved value is incomplete, and loading it will fail */
         redis.LogIOError(io, "warning", "cannot save a filter: %s",
-                         info.message[0] ? info.message : bg_strerror(err));
+                         error_text(&info, err));
     }
 }
 

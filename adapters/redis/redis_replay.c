@@ -12,6 +12,8 @@
 #include "redis_replay.h"
 
 #include "args.h"
+#include "bytes.h"
+#include "error_text.h"
 #include "redis_commands.h"
 #include "redis_config.h"
 #include "redis_host.h"
@@ -42,22 +44,6 @@ void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                           secret.len);
 }
 
-static void replay_put64(uint8_t *to, uint64_t value)
-{
-    for (size_t b = 0; b < REPLAY_HASH; b++) {
-        to[b] = (uint8_t)(value >> 8 * b);
-    }
-}
-
-static uint64_t replay_get64(const uint8_t *from)
-{
-    uint64_t value = 0;
-    for (size_t b = 0; b < REPLAY_HASH; b++) {
-        value |= (uint64_t)from[b] << 8 * b;
-    }
-    return value;
-}
-
 static void replay_send_hashes(RedisModuleCtx *ctx, RedisModuleString *key,
                                const struct change *change)
 {
@@ -66,7 +52,7 @@ static void replay_send_hashes(RedisModuleCtx *ctx, RedisModuleString *key,
     for (size_t at = 0; at < change->n;) {
         const size_t n = change->n - at < OBJECT_BATCH ? change->n - at : OBJECT_BATCH;
         for (size_t i = 0; i < n; i++) {
-            replay_put64(bytes + REPLAY_HASH * i, change->hashes[at + i]);
+            bytes_store64(bytes + REPLAY_HASH * i, change->hashes[at + i]);
         }
         (void)redis.Replicate(ctx, REPLAY, "scb", key, word, (const char *)bytes,
                               n * REPLAY_HASH);
@@ -217,7 +203,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
     if (err) { /* the content is saved as unknown, and every answer will be "maybe" */
         redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
-                         info.message[0] ? info.message : bg_strerror(err));
+                         error_text(&info, err));
     }
     replay_send_end(&s, object, !err && s.n > 0);
 }
@@ -302,8 +288,7 @@ struct replay {
 
 static const char *replay_failed(struct replay *r, bg_err err, const bg_errinfo *info)
 {
-    (void)snprintf(r->why, sizeof r->why, "ERR %s",
-                   info->message[0] ? info->message : bg_strerror(err));
+    (void)snprintf(r->why, sizeof r->why, "ERR %s", error_text(info, err));
     return r->why;
 }
 
@@ -381,7 +366,7 @@ static const char *replay_hashes(struct replay *r, enum change_op op, const char
     for (size_t at = 0; !wrong && at < all;) {
         const size_t n = all - at < OBJECT_BATCH ? all - at : OBJECT_BATCH;
         for (size_t i = 0; i < n; i++) {
-            hashes[i] = replay_get64(bytes + REPLAY_HASH * (at + i));
+            hashes[i] = bytes_load64(bytes + REPLAY_HASH * (at + i));
         }
         const struct change change = { .op = op, .n = n, .hashes = hashes };
         wrong = replay_apply(r, &change, verb);

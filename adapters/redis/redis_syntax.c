@@ -5,6 +5,8 @@
  */
 #include "redis_syntax.h"
 
+#include "letters.h"
+
 #include <string.h>
 
 enum { SYNTAX_WIDTH = 32, SYNTAX_DEPTH = 4 };
@@ -43,8 +45,7 @@ static const char *reader_text(struct reader *r, const char *word, size_t n, boo
     }
     char *copy = to->text + to->used_text;
     for (size_t i = 0; i < n; i++) {
-        const bool upper = small && word[i] >= 'A' && word[i] <= 'Z';
-        copy[i] = (char)(upper ? word[i] + 32 : word[i]);
+        copy[i] = small ? letter_lower(word[i]) : word[i];
     }
     copy[n] = 0;
     to->used_text += n + 1;

@@ -16,6 +16,7 @@
 #include "redis_type.h"
 
 #include "bg_handlers.h"
+#include "error_text.h"
 #include "redis_config.h"
 #include "redis_import.h"
 #include "redis_memory.h"
@@ -82,7 +83,7 @@ static void type_save(RedisModuleIO *io, void *value)
         redis_state_content(value, type_save_piece, &saving, &saving.n, &info);
     if (err) {
         redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
-                         info.message[0] ? info.message : bg_strerror(err));
+                         error_text(&info, err));
     }
     if (!saving.begun) {
         saving.n = 0;

@@ -7,6 +7,7 @@
 #include "api/web.h"
 #include "args.h"
 #include "core/server.h"
+#include "error_text.h"
 #include "text.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -393,7 +394,7 @@ static void files_verify(struct web_request *request)
     web_json_estimate(&json.json, "measured", examined, &health.measured);
     json_list(&json.json, "problems");
     if (err) {
-        json_text(&json.json, NULL, info.message[0] ? info.message : bg_strerror(err));
+        json_text(&json.json, NULL, error_text(&info, err));
     }
     if (strange) {
         json_text(

@@ -21,6 +21,7 @@
 #include "api/assets.h"
 #include "api/service.h"
 #include "core/server.h"
+#include "error_text.h"
 #include "http/response.h"
 #include "ledger.h"
 #include "persist/persist.h"
@@ -167,7 +168,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_EQUOTA, 429, "limit" },
         { BG_EBUILD, 500, "internal" },
     };
-    const char *message = info && info->message[0] ? info->message : bg_strerror(err);
+    const char *message = error_text(info, err);
     char why[LEDGER_WHY];
     if (err == BG_ENOMEM && ledger_refusal(why)) {
         message = why;

@@ -3,6 +3,7 @@
  * Redis options have constant values here.
  */
 #include "core/server.h"
+#include "letters.h"
 #include "pattern.h"
 #include "request/cmd.h"
 #include "request/slowlog.h"
@@ -87,11 +88,7 @@ static bool config_is_known(bg_bytes name)
     if (name.len >= sizeof text) {
         return false;
     }
-    for (size_t i = 0; i < name.len; i++) {
-        const char c = ((const char *)name.data)[i];
-        text[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-    }
-    text[name.len] = 0;
+    letters_lower(text, sizeof text, name.data, name.len);
     return settings_find(text) != NULL;
 }
 

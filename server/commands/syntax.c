@@ -6,6 +6,8 @@
  */
 #include "commands/syntax.h"
 
+#include "letters.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -64,11 +66,8 @@ static struct syntax_node **chain_back(struct chain *chain, size_t n)
 
 static void syntax_lower(char *to, const char *from)
 {
-    size_t i = 0;
-    for (; from[i]; i++) {
-        to[i] = (char)(from[i] >= 'A' && from[i] <= 'Z' ? from[i] + 32 : from[i]);
-    }
-    to[i] = 0;
+    const size_t n = strlen(from);
+    letters_lower(to, n + 1, from, n);
 }
 
 /* Returns the type of a value, given its name. */

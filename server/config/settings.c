@@ -12,6 +12,7 @@
 #include "config/settings.h"
 
 #include "config/users.h"
+#include "letters.h"
 #include "pattern.h"
 #include "util/quiet.h"
 #include "util/words.h"
@@ -206,9 +207,7 @@ static void settings_read_environment(struct settings_draft *draft)
         const char *from = *variable + sizeof front - 1;
         size_t n = 0;
         for (; from + n < equals; n++) {
-            name[n] = (char)(from[n] >= 'A' && from[n] <= 'Z' ? from[n] - 'A' + 'a'
-                             : from[n] == '_'                 ? '-'
-                                                              : from[n]);
+            name[n] = from[n] == '_' ? '-' : letter_lower(from[n]);
         }
         name[n] = 0;
         (void)snprintf(where, sizeof where, "%.*s", (int)(equals - *variable),
@@ -509,12 +508,7 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
                          value.len);
         return;
     }
-    const size_t n = name.len < sizeof lower ? name.len : sizeof lower - 1;
-    for (size_t i = 0; i < n; i++) {
-        const char c = ((const char *)name.data)[i];
-        lower[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    }
-    lower[n] = 0;
+    letters_lower(lower, sizeof lower, name.data, name.len);
     (void)snprintf(text, sizeof text, "%.*s", (int)value.len,
                    value.len ? (const char *)value.data : "");
     const struct setting *setting = settings_find(lower);

@@ -6,6 +6,7 @@
  */
 #include "config/user_rules.h"
 
+#include "letters.h"
 #include "nearest.h"
 #include "number.h"
 #include "pattern.h"
@@ -143,7 +144,6 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
     const struct user_commands *commands = draft->user->commands;
     const char *names[64 * USER_COMMAND_WORDS];
     char upper[64];
-    size_t n = 0;
     bool found = false;
     for (size_t i = 0; i < commands->count; i++) {
         names[i] = user_command(commands, i)->name;
@@ -155,11 +155,7 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
     if (found) {
         return true;
     }
-    for (; rule[1 + n] && n + 1 < sizeof upper; n++) {
-        const char c = rule[1 + n];
-        upper[n] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    }
-    upper[n] = 0;
+    letters_upper(upper, sizeof upper, rule + 1, strlen(rule + 1));
     return commands->count == 0 /* if no commands are known, any name is accepted */
            || user_wrong(draft, rule, "a command such as bf.add",
                          nearest_name(upper, names, commands->count));

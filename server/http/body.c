@@ -8,7 +8,7 @@
  * together up to 8192 bytes.
  */
 #include "http/http.h"
-#include "util/hex.h"
+#include "letters.h"
 
 enum { BODY_CHUNK_LINE = 256, BODY_TRAILERS = 8192 };
 

@@ -1,15 +1,9 @@
 /* http/fields.c - parses lists, Accept, Authorization and entity tags. */
 #include "http/fields.h"
 
-#include <string.h>
+#include "letters.h"
 
-static char http_fields_lower(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return (char)(c - 'A' + 'a');
-    }
-    return c;
-}
+#include <string.h>
 
 /* Compares bytes, ignoring case. */
 static bool http_fields_equal(const char *a, size_t an, const char *b, size_t bn)
@@ -18,7 +12,7 @@ static bool http_fields_equal(const char *a, size_t an, const char *b, size_t bn
         return false;
     }
     for (size_t i = 0; i < an; i++) {
-        if (http_fields_lower(a[i]) != http_fields_lower(b[i])) {
+        if (letter_lower(a[i]) != letter_lower(b[i])) {
             return false;
         }
     }

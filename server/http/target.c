@@ -1,6 +1,6 @@
 /* http/target.c - decodes paths and queries. */
 #include "http/target.h"
-#include "util/hex.h"
+#include "letters.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* journal/error.c - fills in the details of journal errors. */
 #include "journal/error.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,10 +75,7 @@ void journal_error_place(bg_errinfo *info, const char *file, uint64_t offset)
 bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path)
 {
     int code = errno;
-    char reason[64] = "";
-    /* This is the GNU variant of strerror_r, which returns the text. */
-    const char *text = strerror_r(code, reason, sizeof reason);
-    (void)journal_error(info, BG_EIO, call, "success", "%s", text);
+    (void)journal_error(info, BG_EIO, call, "success", "%s", text_errno(code));
     if (info) {
         info->os_errno = code;
         (void)snprintf(info->message, sizeof info->message, "%s failed for %.300s: %s",

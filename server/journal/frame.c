@@ -1,9 +1,9 @@
 /* journal/frame.c - writes and validates segment headers and frame heads. */
 #include "journal/frame.h"
 
+#include "bytes.h"
 #include "journal/error.h"
 #include "journal/record.h"
-#include "util/bytes.h"
 
 #include <string.h>
 
@@ -33,13 +33,13 @@ void journal_header_write(const struct journal_header *header,
                           unsigned char bytes[JOURNAL_HEADER])
 {
     memcpy(bytes, header_magic, sizeof header_magic);
-    journal_store32(bytes + HEADER_VERSION_AT, JOURNAL_VERSION);
-    journal_store32(bytes + HEADER_FLAGS_AT, header->flags);
-    journal_store64(bytes + HEADER_NUMBER_AT, header->number);
-    journal_store64(bytes + HEADER_FIRST_AT, header->first);
+    bytes_store32(bytes + HEADER_VERSION_AT, JOURNAL_VERSION);
+    bytes_store32(bytes + HEADER_FLAGS_AT, header->flags);
+    bytes_store64(bytes + HEADER_NUMBER_AT, header->number);
+    bytes_store64(bytes + HEADER_FIRST_AT, header->first);
     memcpy(bytes + HEADER_ID_AT, header->id, JOURNAL_ID);
-    journal_store64(bytes + HEADER_RUN_AT, header->run);
-    journal_store64(bytes + HEADER_CHECK_AT, XXH3_64bits(bytes, HEADER_CHECK_AT));
+    bytes_store64(bytes + HEADER_RUN_AT, header->run);
+    bytes_store64(bytes + HEADER_CHECK_AT, XXH3_64bits(bytes, HEADER_CHECK_AT));
 }
 
 bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
@@ -49,14 +49,14 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
         return journal_error(info, BG_EFORMAT, "file signature", "a Bloomgate journal",
                              "a different kind of file");
     }
-    uint64_t check = journal_load64(bytes + HEADER_CHECK_AT);
+    uint64_t check = bytes_load64(bytes + HEADER_CHECK_AT);
     if (check != XXH3_64bits(bytes, HEADER_CHECK_AT)) {
         return journal_error_why(info, BG_ECHECKSUM, "header checksum",
                                  "0x%016llx does not match the bytes of the header",
                                  (unsigned long long)check);
     }
-    uint32_t version = journal_load32(bytes + HEADER_VERSION_AT);
-    uint32_t flags = journal_load32(bytes + HEADER_FLAGS_AT);
+    uint32_t version = bytes_load32(bytes + HEADER_VERSION_AT);
+    uint32_t flags = bytes_load32(bytes + HEADER_FLAGS_AT);
     if (version == 0 || version > JOURNAL_VERSION || flags > JOURNAL_FRESH) {
         return journal_error(info, BG_EVERSION, "version and flags",
                              "version 1 or 2, flags 0 or 1", "version %u, flags %u",
@@ -64,9 +64,9 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
     }
     *header = (struct journal_header){
         .flags = flags,
-        .number = journal_load64(bytes + HEADER_NUMBER_AT),
-        .first = journal_load64(bytes + HEADER_FIRST_AT),
-        .run = journal_load64(bytes + HEADER_RUN_AT),
+        .number = bytes_load64(bytes + HEADER_NUMBER_AT),
+        .first = bytes_load64(bytes + HEADER_FIRST_AT),
+        .run = bytes_load64(bytes + HEADER_RUN_AT),
     };
     memcpy(header->id, bytes + HEADER_ID_AT, JOURNAL_ID);
     if (header->first == 0 || header->run == 0 || header->run > header->number) {
@@ -84,7 +84,7 @@ uint64_t journal_seed(const uint8_t id[JOURNAL_ID], uint64_t run)
 {
     unsigned char bytes[JOURNAL_ID + 8];
     memcpy(bytes, id, JOURNAL_ID);
-    journal_store64(bytes + JOURNAL_ID, run);
+    bytes_store64(bytes + JOURNAL_ID, run);
     return XXH3_64bits(bytes, sizeof bytes);
 }
 
@@ -102,12 +102,12 @@ static uint32_t head_check(const unsigned char bytes[JOURNAL_HEAD], uint64_t see
 void journal_head_write(const struct journal_head *head, uint64_t seed,
                         unsigned char bytes[JOURNAL_HEAD])
 {
-    journal_store32(bytes + HEAD_LENGTH_AT, head->length);
-    journal_store32(bytes + HEAD_CHECK_AT, 0);
-    journal_store64(bytes + HEAD_SEQUENCE_AT, head->sequence);
-    journal_store64(bytes + HEAD_SYNCED_AT, head->synced);
-    journal_store64(bytes + HEAD_RECORDS_AT, head->check);
-    journal_store32(bytes + HEAD_CHECK_AT, head_check(bytes, seed));
+    bytes_store32(bytes + HEAD_LENGTH_AT, head->length);
+    bytes_store32(bytes + HEAD_CHECK_AT, 0);
+    bytes_store64(bytes + HEAD_SEQUENCE_AT, head->sequence);
+    bytes_store64(bytes + HEAD_SYNCED_AT, head->synced);
+    bytes_store64(bytes + HEAD_RECORDS_AT, head->check);
+    bytes_store32(bytes + HEAD_CHECK_AT, head_check(bytes, seed));
 }
 
 bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
@@ -115,16 +115,16 @@ bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
 {
     unsigned char copy[JOURNAL_HEAD];
     *head = (struct journal_head){
-        .length = journal_load32(bytes + HEAD_LENGTH_AT),
-        .sequence = journal_load64(bytes + HEAD_SEQUENCE_AT),
-        .synced = journal_load64(bytes + HEAD_SYNCED_AT),
-        .check = journal_load64(bytes + HEAD_RECORDS_AT),
+        .length = bytes_load32(bytes + HEAD_LENGTH_AT),
+        .sequence = bytes_load64(bytes + HEAD_SEQUENCE_AT),
+        .synced = bytes_load64(bytes + HEAD_SYNCED_AT),
+        .check = bytes_load64(bytes + HEAD_RECORDS_AT),
     };
     if (head->length < JOURNAL_RECORD_HEAD || head->length > JOURNAL_PAYLOAD_MAX
         || head->synced > head->sequence) {
         return false;
     }
     memcpy(copy, bytes, sizeof copy);
-    journal_store32(copy + HEAD_CHECK_AT, 0);
-    return journal_load32(bytes + HEAD_CHECK_AT) == head_check(copy, seed);
+    bytes_store32(copy + HEAD_CHECK_AT, 0);
+    return bytes_load32(bytes + HEAD_CHECK_AT) == head_check(copy, seed);
 }

@@ -10,8 +10,8 @@
  */
 #include "journal/record.h"
 
+#include "bytes.h"
 #include "journal/error.h"
-#include "util/bytes.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -201,7 +201,7 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
 
 static unsigned char *record_put_text(unsigned char *to, bg_bytes text)
 {
-    journal_store32(to, (uint32_t)text.len);
+    bytes_store32(to, (uint32_t)text.len);
     if (text.len) {
         memcpy(to + 4, text.data, text.len);
     }
@@ -211,11 +211,11 @@ static unsigned char *record_put_text(unsigned char *to, bg_bytes text)
 static unsigned char *record_put_change(unsigned char *to, const struct change *change)
 {
     unsigned has = record_change_has(change);
-    journal_store32(to, (uint32_t)change->n);
+    bytes_store32(to, (uint32_t)change->n);
     to += 4;
     if (has & JOURNAL_HAS_HASHES) {
         for (size_t i = 0; i < change->n; i++) {
-            journal_store64(to + 8 * i, change->hashes[i]);
+            bytes_store64(to + 8 * i, change->hashes[i]);
         }
         to += 8 * change->n;
     }
@@ -223,7 +223,7 @@ static unsigned char *record_put_change(unsigned char *to, const struct change *
         to = record_put_text(to, change->keys[i]);
     }
     if (has & JOURNAL_HAS_VALUE) {
-        journal_store64(to, change->value);
+        bytes_store64(to, change->value);
         to += 8;
     }
     return to;
@@ -245,12 +245,12 @@ unsigned char *journal_record_write(const struct journal_record *record,
         if (fields[i].form == FIELD_TEXT) {
             p = record_put_text(p, *record_text((void *)(uintptr_t)record, &fields[i]));
         } else {
-            journal_store64(p, *record_number((void *)(uintptr_t)record, &fields[i]));
+            bytes_store64(p, *record_number((void *)(uintptr_t)record, &fields[i]));
             p += 8;
         }
     }
     p = change ? record_put_change(p, &record->change) : p;
-    journal_store32(to, (uint32_t)(p - to));
+    bytes_store32(to, (uint32_t)(p - to));
     return p;
 }
 
@@ -275,7 +275,7 @@ static bg_err record_get_number(struct record_rest *rest, const char *what,
     if (rest->left < 8) {
         return record_short(rest, what, 8, info);
     }
-    *number = journal_load64(rest->at);
+    *number = bytes_load64(rest->at);
     rest->at += 8;
     rest->left -= 8;
     return BG_OK;
@@ -287,7 +287,7 @@ static bg_err record_get_text(struct record_rest *rest, const char *what, uint32
     if (rest->left < 4) {
         return record_short(rest, what, 4, info);
     }
-    uint32_t len = journal_load32(rest->at);
+    uint32_t len = bytes_load32(rest->at);
     if (len > rest->left - 4) {
         return record_short(rest, what, len, info);
     }
@@ -328,7 +328,7 @@ static bg_err record_get_hashes(struct journal_cursor *cursor, struct record_res
     }
     uint64_t *hashes = cursor->memory;
     for (size_t i = 0; i < change->n; i++) {
-        hashes[i] = journal_load64(rest->at + 8 * i);
+        hashes[i] = bytes_load64(rest->at + 8 * i);
     }
     change->hashes = hashes;
     rest->at += 8 * change->n;
@@ -383,8 +383,7 @@ static bg_err record_get_change(struct journal_cursor *cursor, struct record_res
         return err;
     }
     bool keyed = (has & ~(unsigned)JOURNAL_HAS_VALUE) != 0;
-    *change =
-        (struct change){ .op = (enum change_op)op, .n = journal_load32(rest->at) };
+    *change = (struct change){ .op = (enum change_op)op, .n = bytes_load32(rest->at) };
     rest->at += 4;
     rest->left -= 4;
     if (change->n > JOURNAL_ITEMS || keyed != (change->n > 0)) {
@@ -414,7 +413,7 @@ static bg_err record_check_head(const struct journal_cursor *cursor, size_t *byt
         return journal_error(info, BG_EFORMAT, "record", "at least 8 bytes",
                              "%zu bytes", cursor->left);
     }
-    *bytes = journal_load32(cursor->at);
+    *bytes = bytes_load32(cursor->at);
     unsigned type = cursor->at[4];
     if (*bytes < JOURNAL_RECORD_HEAD || *bytes > cursor->left) {
         return journal_error(info, BG_EFORMAT, "record length",

@@ -4,6 +4,7 @@
 #include "api/web.h"
 #include "config/gate_settings.h"
 #include "dump.h"
+#include "error_text.h"
 #include "fronts/fronts.h"
 #include "gates/gates.h"
 #include "ledger.h"
@@ -289,7 +290,7 @@ static bool server_load(struct server *server)
         return false;
     }
     if (err) {
-        return server_say_data(err, info.message[0] ? info.message : bg_strerror(err));
+        return server_say_data(err, error_text(&info, err));
     }
     (void)catalog_measure(server->catalog);
     return true;

@@ -38,6 +38,7 @@
  * belong to unknown objects, so without the proof, the pack is kept until the next startup.
  */
 #include "core/server.h"
+#include "error_text.h"
 #include "persist/doubt.h"
 #include "persist/state.h"
 #include "text.h"
@@ -672,8 +673,7 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
         err = recovery_give_up(found, &shape,
                                persist_is_lost(&found->base)
                                    ? "its content was lost earlier"
-                               : why.message[0] ? why.message
-                                                : bg_strerror(err),
+                                   : error_text(&why, err),
                                info);
     }
     if (!err) {
@@ -713,8 +713,7 @@ static bg_err recovery_do(void *context, uint64_t sequence,
     }
     struct object_shape shape;
     object_describe(found->object, &shape);
-    return recovery_give_up(found, &shape,
-                            why.message[0] ? why.message : bg_strerror(err), info);
+    return recovery_give_up(found, &shape, error_text(&why, err), info);
 }
 
 /* Warns about a filter that grew when max-filter-memory was higher. The replay could not grow the

@@ -2,8 +2,10 @@
 #include "request/cmd.h"
 
 #include "core/server.h"
+#include "letters.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool cmd_integer(bg_bytes argument, int64_t *value)
 {
@@ -34,12 +36,7 @@ void cmd_syntax(struct request *request)
 
 const char *cmd_lower(const char *name, char text[CMD_NAME])
 {
-    size_t i = 0;
-    for (; name[i] && i < CMD_NAME - 1; i++) {
-        const char c = name[i];
-        text[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-    }
-    text[i] = 0;
+    letters_lower(text, CMD_NAME, name, strlen(name));
     return text;
 }
 

@@ -15,7 +15,7 @@
 #include "resp/resp.h"
 
 #include "ledger.h"
-#include "util/hex.h"
+#include "letters.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* key_columns.c - see key_columns.h. */
 #include "source/key_columns.h"
 
+#include "letters.h"
 #include "source/source.h"
 
 #include <ctype.h>
@@ -42,7 +43,7 @@ static size_t columns_plain(struct columns_text *text, char *to)
     size_t n = 0;
     while (columns_is_part(*text->at, n == 0)) {
         const char c = *text->at++;
-        to[n++] = (char)(text->fold && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+        to[n++] = text->fold ? letter_lower(c) : c;
     }
     return n;
 }

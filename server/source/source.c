@@ -7,6 +7,7 @@
  * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. A lookup that
  * reports an absent key is also repeated if the follower started a new epoch in the meantime.
  */
+#include "letters.h"
 #include "source/driver.h"
 
 #include <errno.h>
@@ -127,7 +128,7 @@ char *source_object(const struct source *source, const char *what)
     for (const char *c = source->how.name; *c; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
         if (n < 20) {
-            const char low = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+            const char low = letter_lower(*c);
             name[n++] = (char)(low == '-' || low == '.' ? '_' : low);
         }
     }

@@ -2,7 +2,7 @@
  * long. */
 #include "util/squeeze.h"
 
-#include "util/bytes.h"
+#include "bytes.h"
 
 #include <string.h>
 
@@ -30,13 +30,13 @@ size_t squeeze(const void *bytes, size_t n, void *to)
     const unsigned char *from = bytes;
     unsigned char *out = to;
     size_t at = 0;
-    journal_store32(out, (uint32_t)n);
+    bytes_store32(out, (uint32_t)n);
     out += SQUEEZE_WORD;
     while (at < n) {
         const size_t begin = squeeze_run(from, at, n, true);
         const size_t end = squeeze_run(from, begin, n, false);
-        journal_store32(out, (uint32_t)(begin - at));
-        journal_store32(out + SQUEEZE_WORD, (uint32_t)(end - begin));
+        bytes_store32(out, (uint32_t)(begin - at));
+        bytes_store32(out + SQUEEZE_WORD, (uint32_t)(end - begin));
         out += 2 * SQUEEZE_WORD;
         memcpy(out, from + begin, end - begin);
         out += end - begin;
@@ -47,7 +47,7 @@ size_t squeeze(const void *bytes, size_t n, void *to)
 
 size_t squeeze_size(const void *squeezed, size_t n)
 {
-    return n < SQUEEZE_WORD ? SIZE_MAX : journal_load32(squeezed);
+    return n < SQUEEZE_WORD ? SIZE_MAX : bytes_load32(squeezed);
 }
 
 bool squeeze_undo(const void *squeezed, size_t n, void *to)
@@ -64,7 +64,7 @@ bool squeeze_undo(const void *squeezed, size_t n, void *to)
         if (n < 2 * SQUEEZE_WORD) {
             return false;
         }
-        const size_t zeros = journal_load32(from), bytes = journal_load32(from + 4);
+        const size_t zeros = bytes_load32(from), bytes = bytes_load32(from + 4);
         from += 2 * SQUEEZE_WORD;
         n -= 2 * SQUEEZE_WORD;
         if (zeros > left || bytes > left - zeros || bytes > n || zeros + bytes == 0) {

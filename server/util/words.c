@@ -4,6 +4,8 @@
  */
 #include "util/words.h"
 
+#include "letters.h"
+
 #include <openssl/crypto.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,14 +21,6 @@ static bool words_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
 }
 
-static int words_hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Parses the escape sequence after a \ in double quotes. */
 static const char *words_escape(struct words_line *line)
 {
@@ -40,9 +34,9 @@ static const char *words_escape(struct words_line *line)
         *line->to++ = values[known - letters];
         return NULL;
     }
-    if (c == 'x' && line->end - line->at >= 2 && words_hex(line->at[0]) >= 0
-        && words_hex(line->at[1]) >= 0) {
-        const int byte = words_hex(line->at[0]) * 16 + words_hex(line->at[1]);
+    if (c == 'x' && line->end - line->at >= 2 && hex_digit(line->at[0]) >= 0
+        && hex_digit(line->at[1]) >= 0) {
+        const int byte = hex_digit(line->at[0]) * 16 + hex_digit(line->at[1]);
         line->at += 2;
         *line->to++ = (char)byte;
         return byte ? NULL : "\\x00 is not allowed: text cannot contain NUL bytes";

@@ -5,6 +5,7 @@
  */
 #include "server/support/fake_host.h"
 
+#include "bytes.h"
 #include "dump_stream.h"
 #include "support/filters.h"
 
@@ -569,9 +570,9 @@ static void redis_dump(size_t capacity, double rate, size_t items, struct pieces
     CHECK_OK(bg_foreign_encode(foreign, bytes, n, &n, NULL));
     to->count = 0;
     while (used < n) {
-        const size_t length = (size_t)dump_get64(bytes + used + 8);
+        const size_t length = (size_t)bytes_load64(bytes + used + 8);
         to->of[to->count++] =
-            (struct piece){ dump_get64(bytes + used),
+            (struct piece){ bytes_load64(bytes + used),
                             fake_copy(bytes + used + 16, length), length };
         used += 16 + length;
     }

@@ -5,6 +5,7 @@
  */
 #include "server/support/fake_host.h"
 
+#include "bytes.h"
 #include "dump_stream.h"
 #include "import_value.h"
 
@@ -68,8 +69,8 @@ static const char *load_records(struct fake *h, const char *name,
 {
     const char *got = "+OK";
     for (size_t at = 0; at < file->n && strcmp(got, "+OK") == 0;) {
-        const uint64_t n = dump_get64(file->bytes + at + 8);
-        got = load_chunk(h, name, dump_get64(file->bytes + at), file->bytes + at + 16,
+        const uint64_t n = bytes_load64(file->bytes + at + 8);
+        got = load_chunk(h, name, bytes_load64(file->bytes + at), file->bytes + at + 16,
                          (size_t)n);
         at += 16 + (size_t)n;
     }
@@ -233,7 +234,7 @@ TEST(import__cuckoo_filter_is_dumped_as_it_came)
         iterator = (uint64_t)h.items[1].integer;
         if (iterator) {
             CHECK(at + 16 + h.items[2].n <= file.n);
-            CHECK_EQ(iterator, dump_get64(file.bytes + at));
+            CHECK_EQ(iterator, bytes_load64(file.bytes + at));
             CHECK(memcmp(h.items[2].bytes, file.bytes + at + 16, h.items[2].n) == 0);
             at += 16 + h.items[2].n;
         }
