@@ -141,7 +141,9 @@ static const struct setting settings_rows[] = {
         "answer \"maybe\" and accept no adds until they are reloaded or dropped. forget: like doubt for known filters, "
         "but assume that no other filters existed."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
-        "How long shutdown waits for requests in progress."),
+        "How long shutdown waits for requests in progress. It then closes all connections and waits for long tasks to "
+        "finish. A second SIGTERM or SIGINT, or SHUTDOWN NOW, skips both: tasks that are still running after a second "
+        "are interrupted, and no acknowledged change is lost."),
 
     SECTION("Threads"),
     ROW(workers, "workers", COUNT, "0", 0, 128, START, "N",

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* SIGTERM and SIGINT: the first signal stops the service after the requests in progress have been
- * answered; the second stops it immediately. */
+ * answered; the second stops it immediately and interrupts jobs (main/interrupt.h). */
 static void main_stop(int number)
 {
     /* two threads may handle signals at the same time */
@@ -85,7 +85,8 @@ int main(int argc, char **argv)
     main_make_room(settings->maxclients);
     main_signals();
     const int ended = server_run(store);
-    startup_remove_pid_file(settings->pid_file);
+    /* A reload may have freed `settings`. */
+    startup_remove_pid_file(settings_now(store)->pid_file);
     close(lock);
     log_close();
     settings_store_free(store);

@@ -8,6 +8,7 @@
 #include "fronts/fronts.h"
 #include "gates/gates.h"
 #include "ledger.h"
+#include "main/interrupt.h"
 #include "main/startup.h"
 #include "observe/observer.h"
 #include "persist/persist.h"
@@ -481,7 +482,19 @@ static void server_drain(struct server *server)
     }
 }
 
-static bool server_unmake(struct server *server)
+/* Ends the process while jobs, builds or snapshots are running (interrupt.h). The sync makes changes
+ * durable that the policy `everysec` or `no` has only written to the OS. */
+static void server_abandon(void *context)
+{
+    const struct server *server = context;
+    const bool kept = persist_sync(server->persist);
+    startup_remove_pid_file(settings_now(server->store)->pid_file);
+    log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 },
+              "stopped; operations in progress were interrupted");
+    _exit(kept ? 0 : SERVER_FAILED);
+}
+
+static bool server_unmake(struct server *server, struct interrupt *interrupt)
 {
     fronts_stop(server->fronts);
     /* freed first, because jobs use all components below */
@@ -493,6 +506,8 @@ static bool server_unmake(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
+    persist_stop(server->persist);
+    interrupt_finish(interrupt); /* uses the journal; no long operations are left */
     /* freed before the workers, because the journal's thread notifies them of its progress */
     const bool kept = persist_free(server->persist);
     server->persist = NULL;
@@ -549,6 +564,7 @@ int server_run(struct settings_store *store)
     bg_memory_set_guard(&guard);
     server_return_early();
     struct server *server = calloc(1, sizeof *server);
+    struct interrupt interrupt = { .end = server_abandon, .context = server };
     int code = SERVER_FAILED;
     if (!server) {
         return SERVER_FAILED;
@@ -559,7 +575,9 @@ int server_run(struct settings_store *store)
     ledger_limit(settings_now(store)->maxmemory);
     (void)ledger_exempt(true);
     const int wake_fd = server_open_wake();
-    if (wake_fd >= 0 && server_make(server)) {
+    if (wake_fd >= 0 && server_make(server)
+        && (interrupt_start(&interrupt, wake_fd)
+            || server_say("threads", "cannot start a thread"))) {
         atomic_store(&server->phase, SERVER_LOADING);
         if (server_start_workers(server) && server_load(server)
             && (observer_start(server->observer)
@@ -580,7 +598,7 @@ int server_run(struct settings_store *store)
         startup_stopping("draining");
         server_drain(server);
     }
-    if (!server_unmake(server)) {
+    if (!server_unmake(server, &interrupt)) {
         code = SERVER_FAILED;
     }
     log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 }, "stopped");

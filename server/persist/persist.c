@@ -1296,22 +1296,41 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     return BG_OK;
 }
 
+void persist_stop(struct persist *persist)
+{
+    if (persist && persist->thread_joinable) {
+        pthread_join(persist->thread, NULL);
+        persist->thread_joinable = false;
+    }
+}
+
+/* Logs an error if the last records were not written. Returns whether they were. */
+static bool persist_written(bg_err err, const bg_errinfo *info)
+{
+    if (err) {
+        log_error("the journal was not closed cleanly; the last changes may be lost",
+                  LOG_FIELDS(log_text("error", info->message)));
+    }
+    return !err;
+}
+
+bool persist_sync(struct persist *persist)
+{
+    bg_errinfo info;
+    return !persist || !atomic_load(&persist->loaded)
+           || persist_written(journal_sync(persist->journal, &info), &info);
+}
+
 bool persist_free(struct persist *persist)
 {
     bg_errinfo info;
     if (!persist) {
         return true;
     }
-    if (persist->thread_joinable) {
-        pthread_join(persist->thread, NULL);
-    }
+    persist_stop(persist);
     const struct catalog_hooks none = { .context = NULL };
     catalog_set_hooks(persist->server->catalog, &none);
-    const bool closed = journal_close(persist->journal, &info) == BG_OK;
-    if (!closed) {
-        log_error("the journal was not closed cleanly; the last changes may be lost",
-                  LOG_FIELDS(log_text("error", info.message)));
-    }
+    const bool closed = persist_written(journal_close(persist->journal, &info), &info);
     while (persist->retired) {
         struct retired *retired = persist->retired;
         persist->retired = retired->next;

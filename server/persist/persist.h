@@ -17,9 +17,16 @@ struct server;
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
+/* Waits for a snapshot that is running in the background, as persist_free does. NULL is allowed. */
+void persist_stop(struct persist *persist);
+
 /* Writes the remaining records. Returns false on failure, in which case the last changes may be
- * lost. */
+ * lost. NULL is allowed. */
 bool persist_free(struct persist *persist);
+
+/* Syncs all records to disk before the process ends without persist_free. Returns false on failure,
+ * in which case the last changes may be lost. NULL is allowed. Thread-safe. */
+bool persist_sync(struct persist *persist);
 
 /* Loads all filters into the empty catalog and opens the journal for writing. From then on, changes
  * to the catalog are recorded. `progress`, which may be NULL, is called with the number of loaded

@@ -196,6 +196,103 @@ def test_a_job_without_its_client(program):
             s.stop()
 
 
+def run_long(s, *requests):
+    """Starts a job that takes minutes: all requests in one transaction."""
+    c = s.connect()
+    c.send(encode("MULTI") + b"".join(encode(*words) for words in requests) + encode("EXEC"))
+    assert c.reply() == OK
+    for _ in requests:
+        assert c.reply() == Status("QUEUED")
+    return c
+
+
+@alone
+def test_a_second_signal_interrupts_jobs(program):
+    """The first signal waits for a job, even if its client has been disconnected. The second signal interrupts it."""
+    for grace, number in (("600s", signal.SIGTERM), ("0s", signal.SIGINT)):
+        s = Service(program)
+        s.lines = (f"shutdown-grace {grace}", f"pid-file {s.folder}/pid")
+        with s:
+            assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "200000000", "K", "5") == OK
+            assert s.ask("BF.ADD", "small", "a") == 1
+            assert os.path.exists(f"{s.folder}/pid")
+            with run_long(s, *[("BG.DIGEST", "large")] * 5000) as c:
+                s.process.send_signal(number)
+                wait_for(lambda: is_deaf(s), what="the listener to close")
+                time.sleep(2)  # longer than an immediate stop takes
+                assert s.process.poll() is None
+                s.process.send_signal(number)
+                assert s.wait(30) == 0
+                assert c.is_closed()
+            assert "operations in progress were interrupted" in s.read_log()
+            assert not os.path.exists(f"{s.folder}/pid") and not os.path.exists(s.unix)
+            s.start()
+            assert s.ask("BF.MEXISTS", "small", "a", "b") == [1, 0]
+
+
+@alone
+def test_shutdown_now_interrupts_jobs(program):
+    with Service(program, "shutdown-grace 600s") as s:
+        assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "200000000", "K", "5") == OK
+        with run_long(s, *[("BG.DIGEST", "large")] * 5000) as c, s.connect() as other:
+            other.send(encode("SHUTDOWN", "NOW"))
+            assert s.wait(30) == 0
+            assert c.is_closed()
+
+
+def filter_files(s):
+    """Returns the names and sizes of all files with filters."""
+    found = {}
+    for folder, _, names in os.walk(os.path.join(s.folder, "data")):
+        for name in names:
+            if not name.startswith("journal"):
+                found[name] = os.path.getsize(os.path.join(folder, name))
+    return found
+
+
+@alone
+def test_interrupted_writes(program):
+    """Jobs that are interrupted while they copy, merge, dump and save filters, and while other clients add keys, lose
+    no acknowledged key and leave no partial filter."""
+    for policy in ("always", "everysec", "no"):
+        with Service(program, f"appendfsync {policy}", "workers 2", "shutdown-grace 600s") as s:
+            for name in ("large", "other"):
+                assert s.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", "20000000", "K", "5", "HASH", "fast") == OK
+                assert s.ask("BG.MADD", name, "a", name) == [1, 1]
+            digest = s.ask("BG.DIGEST", "large")
+            copies = [("COPY", "large", f"copy{i}", "REPLACE") for i in range(3)]
+            saves = [word for i in range(2000) for word in (("BG.ADD", "other", i), ("SAVE",))]
+            merges = [("BG.MERGE", "merged", "large", "other")]
+            jobs = [run_long(s, *requests) for requests in (copies * 1000, saves, merges * 2000)]
+            writers = [Writer(s, f"w{i}", 16) for i in range(2)]
+            for writer in writers:
+                writer.start()
+            wait_for(lambda: sum(w.told for w in writers) > 2000, what="adds")
+            wait_for(lambda: s.ask("EXISTS", "copy2", "merged") == 2, what="copies", seconds=120)
+            s.process.send_signal(signal.SIGTERM)
+            s.process.send_signal(signal.SIGINT)
+            assert s.wait(30) == 0, s.read_log()[-2000:]
+            assert "operations in progress were interrupted" in s.read_log()
+            for c in jobs:
+                c.close()
+            for writer in writers:
+                writer.join(60)
+                assert writer.wrong is None, writer.wrong
+            s.start()
+            assert "damage" not in s.read_log()
+            for i in range(3):
+                assert s.ask("BG.DIGEST", f"copy{i}") == digest
+            assert s.ask("BG.MEXISTS", "merged", "a", "large", "other", "b") == [1, 1, 1, 0]
+            for writer in writers:
+                keys = [writer.key(i) for i in range(writer.told)]
+                for at in range(0, len(keys), 1000):
+                    part = keys[at:at + 1000]
+                    assert s.ask("BF.MEXISTS", "stop-BF", *part) == [1] * len(part), (writer.name, at)
+            assert s.ask("FLUSHALL") == OK
+            assert s.ask("SAVE") == OK
+            assert not [name for name, size in filter_files(s).items() if size > 1000000]  # nothing is left behind
+
+
 @alone
 def test_the_grace_ends(program):
     with Service(program, "shutdown-grace 1s") as s:
