@@ -108,6 +108,16 @@ struct object *args_find_any(struct request *request, bg_bytes name)
     return object;
 }
 
+bg_err args_create(struct request *request, struct object *object, bg_errinfo *info)
+{
+    const bg_err err =
+        request->host->ops->create(request->host, request->argv[1], object, info);
+    if (err) {
+        object_free(object);
+    }
+    return err;
+}
+
 void args_arity(struct request *request)
 {
     char name[32];

@@ -40,6 +40,10 @@ enum {
 #define ARGS_WRONGTYPE                                                                 \
     "WRONGTYPE Operation against a key holding the wrong kind of value"
 
+/* Stores an object under the name in argv[1]. Frees the object on error. Errors: BG_EBUSY if the name is
+ * in use; those of the host. */
+bg_err args_create(struct request *request, struct object *object, bg_errinfo *info);
+
 void args_arity(
     struct request *request); /* sends "ERR wrong number of arguments for ..." */
 

@@ -19,9 +19,9 @@
 #include "dump.h"
 #include "import_seeded.h"
 #include "import_value.h"
+#include "items.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define BF_NOT_FOUND "ERR not found"
 #define BF_FULL      "ERR non scaling filter is full"
@@ -265,13 +265,7 @@ static void bf_reserve(struct request *request)
     bg_errinfo info = { 0 };
     struct object *object = NULL;
     bg_err err = bf_make(request, &wish, &object, &info);
-    if (!err) {
-        err =
-            request->host->ops->create(request->host, request->argv[1], object, &info);
-        if (err) {
-            object_free(object);
-        }
-    }
+    err = err ? err : args_create(request, object, &info);
     if (err == BG_EBUSY) {
         reply_error(&request->reply, "ERR item exists");
     } else if (err) {
@@ -298,13 +292,7 @@ static struct object *bf_find_or_make(struct request *request,
         }
         bg_errinfo info = { 0 };
         bg_err err = bf_make(request, wish, &object, &info);
-        if (!err) {
-            err = request->host->ops->create(request->host, request->argv[1], object,
-                                             &info);
-            if (err) {
-                object_free(object);
-            }
-        }
+        err = err ? err : args_create(request, object, &info);
         if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
             bf_made_not(request, err, &info);
             return NULL;
@@ -314,37 +302,17 @@ static struct object *bf_find_or_make(struct request *request,
 
 /* ---- Adding -------------------------------------------------------------------------------- */
 
-static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
-    }
-}
-
 /* Runs the requests of a pipeline. Each request gets its own reply. */
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
+    size_t step = OBJECT_BATCH;
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
-        if (!object) { /* the error has been sent */
-            at++;
-            continue;
-        }
-        const size_t now = n - at < step ? n - at : step;
-        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
-        size_t done = 0;
-        bg_errinfo info = { 0 };
-        const bg_err err = object_add_many(object, request->host, items + at, now,
-                                           is_new, &done, &info);
-        bf_tell(request, is_new, done);
-        at += done;
-        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
-        if (err) {
-            args_failed(request, err, &info, BF_FULL);
-            at++;
-        }
+        /* without an object, the error has been sent */
+        at += object ? items_add_some(request, object, items + at, n - at, &step, false,
+                                      BF_FULL)
+                     : 1;
     }
 }
 
@@ -353,40 +321,13 @@ static void bf_add(struct request *request)
     bf_add_many(request, request->argv + 2, 1);
 }
 
-/* Adds the items of one request. Replies with an array. If an error occurs, it is the last
- * element. */
 static void bf_add_list(struct request *request, const struct bf_wish *wish,
                         const bg_bytes *items, size_t n)
 {
     struct object *object = bf_find_or_make(request, wish);
-    if (!object) {
-        return;
+    if (object) {
+        items_add_list(request, object, items, n, BF_FULL, true);
     }
-    uint64_t *is_new = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *is_new);
-    if (!is_new) {
-        args_failed(request, BG_ENOMEM, NULL, BF_FULL);
-        return;
-    }
-    size_t done = 0;
-    bg_errinfo info = { 0 };
-    bg_err err = BG_OK;
-    while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
-        const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
-        size_t in = 0;
-        err = object_add_many(object, request->host, items + done, now,
-                              is_new + done / 64, &in, &info);
-        done += in;
-    }
-    if (err && done == 0 && err != BG_EFULL) { /* nothing was added, so send no array */
-        args_failed(request, err, &info, BF_FULL);
-    } else {
-        reply_array(&request->reply, done + (err ? 1 : 0));
-        bf_tell(request, is_new, done);
-        if (err) {
-            args_failed(request, err, &info, BF_FULL);
-        }
-    }
-    free(is_new);
 }
 
 static void bf_madd(struct request *request)
@@ -420,31 +361,11 @@ static void bf_insert(struct request *request)
 
 /* ---- Lookups ------------------------------------------------------------------------------- */
 
-/* Sends n replies without an array header. */
-static void bf_answer(struct request *request, const struct object *object,
-                      const bg_bytes *items, size_t n)
-{
-    for (size_t at = 0; at < n; at += OBJECT_BATCH) {
-        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
-        uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a missing filter contains no items */
-            (void)object_may_contain_many(object, items + at, now, maybe);
-        }
-        bf_tell(request, maybe, now);
-    }
-}
-
 static void bf_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
     bool sent = false;
     const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
-    if (!sent) {
-        bf_answer(request, object, items, n);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) { /* the first error has been sent */
-        reply_error(&request->reply, ARGS_WRONGTYPE);
-    }
+    items_exist_or(request, object, sent, items, n);
 }
 
 static void bf_exists(struct request *request)
@@ -458,7 +379,7 @@ static void bf_mexists(struct request *request)
     const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
     if (!sent) {
         reply_array(&request->reply, request->argc - 2);
-        bf_answer(request, object, request->argv + 2, request->argc - 2);
+        items_exist(request, object, request->argv + 2, request->argc - 2);
     }
 }
 

@@ -137,9 +137,8 @@ static void bgc_merge_new(struct request *request)
         object_free(made);
         return;
     }
-    err = request->host->ops->create(request->host, request->argv[1], made, &info);
+    err = args_create(request, made, &info);
     if (err) {
-        object_free(made);
         args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_ok(&request->reply);

@@ -288,13 +288,7 @@ static bg_err bgc_make(struct request *request, struct bgc_wish *wish, bg_errinf
     const uint32_t profile = wish->hashed ? wish->shape.hash : settings->hash;
     bg_err err = object_shape_hash(&wish->shape, profile, settings, info);
     err = err ? err : object_create(&wish->shape, settings, &object, info);
-    if (!err) {
-        err = request->host->ops->create(request->host, request->argv[1], object, info);
-        if (err) {
-            object_free(object);
-        }
-    }
-    return err;
+    return err ? err : args_create(request, object, info);
 }
 
 void bgc_create(struct request *request)

@@ -16,15 +16,7 @@
  * item was added, and the "no" would then be wrong.
  */
 #include "bg_handlers.h"
-
-#include <stdlib.h>
-
-static void bgc_tell(struct request *request, const uint64_t *bits, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
-    }
-}
+#include "items.h"
 
 /* Returns the object named by argv[1]. Returns NULL after sending an error for each of n
  * requests. */
@@ -42,21 +34,10 @@ static struct object *bgc_find_for(struct request *request, size_t n)
 void bgc_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     struct object *object = bgc_find_for(request, n);
-    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
+    size_t step = OBJECT_BATCH;
     for (size_t at = 0; object && at < n;) {
-        const size_t now = n - at < step ? n - at : step;
-        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
-        size_t done = 0;
-        bg_errinfo info = { 0 };
-        const bg_err err = object_add_many(object, request->host, items + at, now,
-                                           is_new, &done, &info);
-        bgc_tell(request, is_new, done);
-        at += done;
-        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
-        if (err) {
-            args_failed(request, err, &info, BGC_FULL);
-            at++;
-        }
+        at +=
+            items_add_some(request, object, items + at, n - at, &step, false, BGC_FULL);
     }
 }
 
@@ -65,55 +46,22 @@ void bgc_add(struct request *request)
     bgc_add_many(request, request->argv + 2, 1);
 }
 
-/* Replies with an array. If an error occurs, it is the last element. */
 void bgc_madd(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
-    const bg_bytes *items = request->argv + 2;
-    const size_t n = request->argc - 2;
-    if (!object) {
-        return;
+    if (object) {
+        items_add_list(request, object, request->argv + 2, request->argc - 2, BGC_FULL,
+                       false);
     }
-    uint64_t *is_new = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *is_new);
-    bg_errinfo info = { 0 };
-    bg_err err = is_new ? BG_OK : BG_ENOMEM;
-    size_t done = 0;
-    while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
-        const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
-        size_t in = 0;
-        err = object_add_many(object, request->host, items + done, now,
-                              is_new + done / 64, &in, &info);
-        done += in;
-    }
-    if (!err || done) {
-        reply_array(&request->reply, done + (err ? 1 : 0));
-        bgc_tell(request, is_new, done);
-    }
-    if (err) {
-        args_failed(request, err, &info, BGC_FULL);
-    }
-    free(is_new);
 }
 
 /* ---- Lookups --------------------------------------------------------------------------------- */
-
-/* Sends n replies without an array header. */
-static void bgc_answer(struct request *request, const struct object *object,
-                       const bg_bytes *items, size_t n)
-{
-    for (size_t at = 0; at < n; at += OBJECT_BATCH) {
-        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
-        uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        (void)object_may_contain_many(object, items + at, now, maybe);
-        bgc_tell(request, maybe, now);
-    }
-}
 
 void bgc_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct object *object = bgc_find_for(request, n);
     if (object) {
-        bgc_answer(request, object, items, n);
+        items_exist(request, object, items, n);
     }
 }
 
@@ -127,7 +75,7 @@ void bgc_mexists(struct request *request)
     const struct object *object = args_find_any(request, request->argv[1]);
     if (object) {
         reply_array(&request->reply, request->argc - 2);
-        bgc_answer(request, object, request->argv + 2, request->argc - 2);
+        items_exist(request, object, request->argv + 2, request->argc - 2);
     }
 }
 

@@ -17,6 +17,7 @@
  */
 #include "args.h"
 #include "dump.h"
+#include "items.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,14 +154,8 @@ static bg_err cf_create(struct request *request, const struct cf_wish *wish,
                         bg_errinfo *info)
 {
     struct object *object = NULL;
-    bg_err err = cf_make(request, wish, &object, info);
-    if (!err) {
-        err = request->host->ops->create(request->host, request->argv[1], object, info);
-        if (err) {
-            object_free(object);
-        }
-    }
-    return err;
+    const bg_err err = cf_make(request, wish, &object, info);
+    return err ? err : args_create(request, object, info);
 }
 
 static void cf_reserve(struct request *request)
@@ -243,28 +238,13 @@ static const char *cf_full(const struct object *object)
 static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct cf_wish wish = cf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
+    size_t step = OBJECT_BATCH;
     for (size_t at = 0; at < n;) {
         struct object *object = cf_find_or_make(request, &wish);
-        if (!object) { /* the error has been sent */
-            at++;
-            continue;
-        }
-        const size_t now = n - at < step ? n - at : step;
-        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
-        size_t done = 0;
-        bg_errinfo info = { 0 };
-        const bg_err err = object_add_many(object, request->host, items + at, now,
-                                           is_new, &done, &info);
-        for (size_t i = 0; i < done; i++) {
-            reply_boolean(&request->reply, true);
-        }
-        at += done;
-        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
-        if (err) {
-            args_failed(request, err, &info, cf_full(object));
-            at++;
-        }
+        /* without an object, the error has been sent */
+        at += object ? items_add_some(request, object, items + at, n - at, &step, true,
+                                      cf_full(object))
+                     : 1;
     }
 }
 
@@ -410,33 +390,11 @@ static void cf_insertnx(struct request *request)
 
 /* ---- Lookups and deletes -------------------------------------------------------------------- */
 
-/* Sends n replies without an array header. */
-static void cf_answer(struct request *request, const struct object *object,
-                      const bg_bytes *items, size_t n)
-{
-    for (size_t at = 0; at < n; at += OBJECT_BATCH) {
-        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
-        uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a missing filter contains no items */
-            (void)object_may_contain_many(object, items + at, now, maybe);
-        }
-        for (size_t i = 0; i < now; i++) {
-            reply_boolean(&request->reply, maybe[i / 64] >> i % 64 & 1);
-        }
-    }
-}
-
 static void cf_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
     bool sent = false;
     const struct object *object = cf_find(request, NULL, &sent);
-    if (!sent) {
-        cf_answer(request, object, items, n);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) { /* the first error has been sent */
-        reply_error(&request->reply, ARGS_WRONGTYPE);
-    }
+    items_exist_or(request, object, sent, items, n);
 }
 
 static void cf_exists(struct request *request)
@@ -450,7 +408,7 @@ static void cf_mexists(struct request *request)
     const struct object *object = cf_find(request, NULL, &sent);
     if (!sent) {
         reply_array(&request->reply, request->argc - 2);
-        cf_answer(request, object, request->argv + 2, request->argc - 2);
+        items_exist(request, object, request->argv + 2, request->argc - 2);
     }
 }
 

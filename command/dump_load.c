@@ -433,11 +433,7 @@ static struct object *load_target(struct request *request,
         bg_err err = object_create(&shape, request->host->settings, &object, &info);
         if (!err) {
             object->loading = true;
-            err = request->host->ops->create(request->host, request->argv[1], object,
-                                             &info);
-            if (err) {
-                object_free(object);
-            }
+            err = args_create(request, object, &info);
         }
         if (err
             && err != BG_EBUSY) { /* BG_EBUSY: another client has just started a load */
@@ -699,6 +695,20 @@ static void load_redis_bits(struct request *request, const struct load_words *wo
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 
+/* Loads the chunk in argv[3]: one of this service, or one of RedisBloom. */
+static void load_next(struct request *request, const struct load_words *words,
+                      uint64_t iterator)
+{
+    const bg_bytes data = request->argv[3];
+    if (dump_chunk_is(data)) {
+        load_stream(request, words, data, iterator);
+    } else if (iterator == 1) {
+        load_redis_header(request, words, data);
+    } else {
+        load_redis_bits(request, words, iterator, data);
+    }
+}
+
 void dump_bf_load(struct request *request)
 {
     static const struct load_words words = {
@@ -709,17 +719,12 @@ void dump_bf_load(struct request *request)
         .bad = "ERR received bad data",
     };
     uint64_t iterator = 0;
-    const bg_bytes data = request->argv[3];
     if (!args_count(request->argv[2], &iterator)) {
         reply_error(&request->reply, "ERR Second argument must be numeric");
     } else if (iterator == 0) {
         reply_error(&request->reply, words.place);
-    } else if (dump_chunk_is(data)) {
-        load_stream(request, &words, data, iterator);
-    } else if (iterator == 1) {
-        load_redis_header(request, &words, data);
     } else {
-        load_redis_bits(request, &words, iterator, data);
+        load_next(request, &words, iterator);
     }
 }
 
@@ -734,15 +739,10 @@ void dump_cf_load(struct request *request)
         .bad = "ERR Couldn't load chunk!",
     };
     uint64_t iterator = 0;
-    const bg_bytes data = request->argv[3];
     if (!args_count(request->argv[2], &iterator) || iterator == 0) {
         reply_error(&request->reply, words.place);
-    } else if (dump_chunk_is(data)) {
-        load_stream(request, &words, data, iterator);
-    } else if (iterator == 1) {
-        load_redis_header(request, &words, data);
     } else {
-        load_redis_bits(request, &words, iterator, data);
+        load_next(request, &words, iterator);
     }
 }
 

@@ -631,12 +631,7 @@ void import_bf_load(struct request *request)
     }
     bg_err err = import_object(BG_FOREIGN_VALKEYBLOOM, request->argv[2].data,
                                request->argv[2].len, host->settings, &object, &info);
-    if (!err) {
-        err = host->ops->create(host, request->argv[1], object, &info);
-        if (err) {
-            object_free(object);
-        }
-    }
+    err = err ? err : args_create(request, object, &info);
     switch (err) {
     case BG_OK: reply_ok(&request->reply); break;
     case BG_EBUSY: reply_error(&request->reply, busy); break;
