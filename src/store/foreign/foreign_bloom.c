@@ -135,3 +135,26 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
                                    .k = k < 1 ? 1 : (uint32_t)k };
     return BG_OK;
 }
+
+bg_err foreign_check_java_words(uint32_t words, uint64_t offset, bg_errinfo *info)
+{
+    return words && words <= INT32_MAX
+               ? BG_OK
+               : foreign_refuse(info, offset, "words", "1 to 2^31 - 1", "%u", words);
+}
+
+bg_err foreign_make_java(const struct foreign_format *format, uint32_t version,
+                         struct foreign_size size, uint64_t input,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info)
+{
+    const struct foreign_part part = { .bits = (uint64_t)size.words * 64,
+                                       .bytes = (uint64_t)size.words * 8,
+                                       .k = size.k };
+    const bg_err err =
+        foreign_make_bloom(format, options, &part, 0, input, foreign, info);
+    if (!err) {
+        (*foreign)->version = version;
+    }
+    return err;
+}

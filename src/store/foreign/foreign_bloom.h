@@ -66,6 +66,15 @@ struct foreign_size {
 bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
                          struct foreign_size *size, bg_errinfo *info);
 
+/* Checks that the number of 64-bit words is from 1 to 2^31 - 1, the maximum in Guava and Spark. */
+bg_err foreign_check_java_words(uint32_t words, uint64_t offset, bg_errinfo *info);
+
+/* Creates a filter of Guava or Spark; `input` has the same meaning as in foreign_make. */
+bg_err foreign_make_java(const struct foreign_format *format, uint32_t version,
+                         struct foreign_size size, uint64_t input,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info);
+
 /* Reports BG_EINVAL for a filter that is too large for the format. */
 bg_err foreign_too_large(double bits, bg_errinfo *info);
 

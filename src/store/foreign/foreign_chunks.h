@@ -19,27 +19,15 @@ struct foreign_chunk {
 };
 
 /* Reads the next chunk. Returns false if it is incomplete. */
-static inline bool foreign_chunk_next(struct foreign_input *input,
-                                      struct foreign_chunk *chunk)
-{
-    chunk->at = input->at;
-    const unsigned char *p = foreign_take(input, FOREIGN_CHUNK);
-    if (!p) {
-        return false;
-    }
-    chunk->iterator = bgi_load_le64(p);
-    chunk->length = bgi_load_le64(p + 8);
-    chunk->bytes = foreign_take(input, chunk->length);
-    return chunk->bytes != NULL;
-}
+bool foreign_chunk_next(struct foreign_input *input, struct foreign_chunk *chunk);
 
-static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
-                                       const char *expected, bg_errinfo *info)
-{
-    return foreign_refuse(
-        info, chunk->at, "chunk", expected, "iterator %llu, %llu bytes",
-        (unsigned long long)chunk->iterator, (unsigned long long)chunk->length);
-}
+/* Reports BG_EFORMAT for a chunk. */
+bg_err foreign_chunk_bad(const struct foreign_chunk *chunk, const char *expected,
+                         bg_errinfo *info);
+
+/* Reads the bytes of all parts, up to the end of the input. Each chunk belongs to one part. */
+bg_err foreign_chunks_fill(struct foreign_input *input, bg_foreign *f,
+                           bg_errinfo *info);
 
 /* Writes the iterator and the length of a chunk. Returns the address at which the chunk's bytes
  * must be written. */

@@ -41,21 +41,6 @@ static void guava_positions(const bg_foreign *foreign, const struct foreign_part
     }
 }
 
-static bg_err guava_make(uint32_t version, uint32_t words, uint32_t k, uint64_t input,
-                         const bg_foreign_options *options, bg_foreign **foreign,
-                         bg_errinfo *info)
-{
-    const struct foreign_part part = { .bits = (uint64_t)words * 64,
-                                       .bytes = (uint64_t)words * 8,
-                                       .k = k };
-    bg_err err =
-        foreign_make_bloom(&foreign_guava, options, &part, 0, input, foreign, info);
-    if (!err) {
-        (*foreign)->version = version;
-    }
-    return err;
-}
-
 static bg_err guava_read(struct foreign_input input, const bg_foreign_options *options,
                          bg_foreign **foreign, bg_errinfo *info)
 {
@@ -67,15 +52,15 @@ static bg_err guava_read(struct foreign_input input, const bg_foreign_options *o
     if (header[0] > 1) {
         return foreign_refuse(info, 0, "strategy", "0 or 1", "%u", header[0]);
     }
-    if (words == 0 || words > INT32_MAX) {
-        return foreign_refuse(info, 2, "words", "1 to 2^31 - 1", "%u", words);
-    }
     const uint32_t version = header[0] ? GUAVA_64 : GUAVA_32;
-    bg_err err = foreign_check_version(options, version, info);
+    bg_err err = foreign_check_java_words(words, 2, info);
+    err = err ? err : foreign_check_version(options, version, info);
     err = err ? err : foreign_check_k(header[1], 1, info);
     err = err ? err : foreign_last(&input, (uint64_t)words * 8, &bits, info);
+    const struct foreign_size size = { .words = words, .k = header[1] };
     err = err ? err
-              : guava_make(version, words, header[1], input.n, options, foreign, info);
+              : foreign_make_java(&foreign_guava, version, size, input.n, options,
+                                  foreign, info);
     if (!err) {
         foreign_copy_swapped((*foreign)->bytes, bits, words);
     }
@@ -93,7 +78,8 @@ static bg_err guava_create(uint64_t items, double rate,
     }
     bg_err err = foreign_java_size(items, rate, GUAVA_K_MAX, &size, info);
     return err ? err
-               : guava_make(version, size.words, size.k, 0, options, foreign, info);
+               : foreign_make_java(&foreign_guava, version, size, 0, options, foreign,
+                                   info);
 }
 
 static uint64_t guava_written(const bg_foreign *foreign)

@@ -196,34 +196,6 @@ static bg_err redis_links(const struct foreign_chunk *header, bg_foreign *f,
     return BG_OK;
 }
 
-/* Reads the bits chunk by chunk. Each chunk belongs to one link. */
-static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
-{
-    struct foreign_chunk chunk = { 0 };
-    uint64_t done = 0;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
-        while (done < end) {
-            if (!foreign_chunk_next(input, &chunk)) {
-                return foreign_chunk_bad(&chunk, "a complete chunk", info);
-            }
-            if (chunk.length == 0 || chunk.length > end - done
-                || chunk.iterator != 1 + done + chunk.length) {
-                return foreign_chunk_bad(&chunk, "the next chunk of the current layer",
-                                         info);
-            }
-            memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
-            done += chunk.length;
-        }
-    }
-    if (input->at < input->n
-        && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
-            || input->at < input->n)) {
-        return foreign_chunk_bad(&chunk, "the end of the dump", info);
-    }
-    return BG_OK;
-}
-
 static bg_err redis_read(struct foreign_input input, const bg_foreign_options *options,
                          bg_foreign **foreign, bg_errinfo *info)
 {
@@ -251,7 +223,7 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
     f->extra[REDIS_EXTRA_GROWTH] = bgi_load_le32(header.bytes + 16);
     err = redis_links(&header, f, info);
     if (!err) {
-        err = redis_bits(&input, f, info);
+        err = foreign_chunks_fill(&input, f, info);
     }
     if (err) {
         bg_foreign_free(f);

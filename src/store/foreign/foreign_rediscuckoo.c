@@ -179,34 +179,6 @@ static void cuckoo_adopt(bg_foreign *f, const struct cuckoo_head *head)
     }
 }
 
-/* Reads the slots chunk by chunk. Each chunk belongs to one filter. */
-static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
-{
-    struct foreign_chunk chunk = { 0 };
-    uint64_t done = 0;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
-        while (done < end) {
-            if (!foreign_chunk_next(input, &chunk)) {
-                return foreign_chunk_bad(&chunk, "a complete chunk", info);
-            }
-            if (chunk.length == 0 || chunk.length > end - done
-                || chunk.iterator != 1 + done + chunk.length) {
-                return foreign_chunk_bad(&chunk, "the next chunk of the current layer",
-                                         info);
-            }
-            memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
-            done += chunk.length;
-        }
-    }
-    if (input->at < input->n
-        && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
-            || input->at < input->n)) {
-        return foreign_chunk_bad(&chunk, "the end of the dump", info);
-    }
-    return BG_OK;
-}
-
 static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *part)
 {
     const unsigned char *slot = f->bytes + part->offset;
@@ -258,7 +230,7 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
         return err;
     }
     cuckoo_adopt(f, &head);
-    err = cuckoo_fill(&input, f, info);
+    err = foreign_chunks_fill(&input, f, info);
     err = err ? err : cuckoo_weigh(f, &head, info);
     if (err) {
         bg_foreign_free(f);

@@ -68,21 +68,6 @@ static bg_err spark_check_keys(const bg_foreign_options *options, bg_errinfo *in
                    "utf16");
 }
 
-static bg_err spark_make(uint32_t version, uint32_t words, uint32_t k, uint64_t input,
-                         const bg_foreign_options *options, bg_foreign **foreign,
-                         bg_errinfo *info)
-{
-    const struct foreign_part part = { .bits = (uint64_t)words * 64,
-                                       .bytes = (uint64_t)words * 8,
-                                       .k = k };
-    bg_err err =
-        foreign_make_bloom(&foreign_spark, options, &part, 0, input, foreign, info);
-    if (!err) {
-        (*foreign)->version = version;
-    }
-    return err;
-}
-
 static uint64_t spark_header(uint32_t version)
 {
     return version == SPARK_V1 ? 12 : 16;
@@ -105,14 +90,14 @@ static bg_err spark_read(struct foreign_input input, const bg_foreign_options *o
     }
     const uint64_t at = spark_header(version) - 4;
     const uint32_t words = foreign_be32(header + at);
-    if (words == 0 || words > INT32_MAX) {
-        return foreign_refuse(info, at, "words", "1 to 2^31 - 1", "%u", words);
-    }
-    const uint32_t k = foreign_be32(header + 4);
-    err = foreign_check_version(options, version, info);
-    err = err ? err : foreign_check_k(k, 4, info);
+    const struct foreign_size size = { .words = words, .k = foreign_be32(header + 4) };
+    err = foreign_check_java_words(words, at, info);
+    err = err ? err : foreign_check_version(options, version, info);
+    err = err ? err : foreign_check_k(size.k, 4, info);
     err = err ? err : foreign_last(&input, (uint64_t)words * 8, &bits, info);
-    err = err ? err : spark_make(version, words, k, input.n, options, foreign, info);
+    err = err ? err
+              : foreign_make_java(&foreign_spark, version, size, input.n, options,
+                                  foreign, info);
     if (!err) {
         (*foreign)->seed = version == SPARK_V2 ? foreign_be32(header + 8) : 0;
         foreign_copy_swapped((*foreign)->bytes, bits, words);
@@ -140,7 +125,8 @@ static bg_err spark_create(uint64_t items, double rate,
     }
     err = foreign_java_size(items, rate, FOREIGN_K_MAX, &size, info);
     return err ? err
-               : spark_make(version, size.words, size.k, 0, options, foreign, info);
+               : foreign_make_java(&foreign_spark, version, size, 0, options, foreign,
+                                   info);
 }
 
 static uint64_t spark_written(const bg_foreign *foreign)
