@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE /* getrandom */
 
+#include "base/monotonic.h"
 #include "gate/gate_body.h"
 
 #include <errno.h>
 #include <sys/random.h>
-#include <time.h>
 
 const char *bg_outcome_name(bg_outcome outcome)
 {
@@ -20,14 +20,6 @@ const char *bg_outcome_name(bg_outcome outcome)
 #undef GATE_NAME
     }
     return "unknown outcome";
-}
-
-static uint64_t gate_system_clock(void *context)
-{
-    struct timespec now;
-    (void)context;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 static bg_err gate_check_options(const bg_gate_options *how, bg_errinfo *info)
@@ -59,7 +51,7 @@ static bg_err gate_check_options(const bg_gate_options *how, bg_errinfo *info)
 static void gate_set_defaults(bg_gate_options *how)
 {
     const uint64_t second = UINT64_C(1000000000);
-    how->clock = how->clock ? how->clock : gate_system_clock;
+    how->clock = how->clock ? how->clock : bgi_monotonic;
     how->negative_key = how->negative_key ? how->negative_key : 128;
     how->negative_ttl = how->negative_ttl ? how->negative_ttl : second;
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;

@@ -42,22 +42,12 @@
  * twice, before and after the view is read. `complete` is lowered before a view is replaced and
  * raised afterwards, so the lower of the two values is valid for the view read in between.
  */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-
+#include "base/monotonic.h"
 #include "gate/slot_inside.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* sample size for counting a new base's bits */
-
-static uint64_t slot_system_clock(void *context)
-{
-    struct timespec now;
-    (void)context;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 uint64_t slot_now(const bg_slot *slot)
 {
@@ -241,7 +231,7 @@ static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options 
         return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED, BG_SLOT_SMALL or 0",
                        "0x%x", to->flags);
     }
-    to->clock = to->clock ? to->clock : slot_system_clock;
+    to->clock = to->clock ? to->clock : bgi_monotonic;
     return BG_OK;
 }
 

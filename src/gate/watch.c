@@ -31,6 +31,7 @@
  */
 #define _GNU_SOURCE /* pipe2 */
 
+#include "base/monotonic.h"
 #include "gate/slot_inside.h"
 
 #include "store/disk.h"
@@ -84,9 +85,7 @@ struct watch_news {
 
 static int64_t watch_now(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)(bgi_monotonic(NULL) / 1000000);
 }
 
 /* Subscribes to events for the directory to which the path currently leads, and for no other

@@ -63,6 +63,7 @@
 #include "store/oplog_frame.h"
 
 #include "base/errinfo.h"
+#include "base/monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +71,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OPLOG_SECOND UINT64_C(1000000000)
@@ -94,14 +94,6 @@ struct bg_oplog {
     bool saving_live;   /* the filter is being saved in place and must not be cleared */
     bg_errinfo failure; /* `code` is BG_OK if the log has not failed */
 };
-
-static uint64_t oplog_system_clock(void *context)
-{
-    struct timespec now;
-    (void)context;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * OPLOG_SECOND + (uint64_t)now.tv_nsec;
-}
 
 static uint64_t oplog_now(const bg_oplog *log)
 {
@@ -471,7 +463,7 @@ static bg_err oplog_take_options(const bg_oplog_options *options, bg_oplog_optio
         return bgi_err(info, BG_EINVAL, "policy", "a bg_oplog_policy", "%u",
                        to->policy);
     }
-    to->clock = to->clock ? to->clock : oplog_system_clock;
+    to->clock = to->clock ? to->clock : bgi_monotonic;
     return BG_OK;
 }
 
