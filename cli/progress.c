@@ -3,24 +3,18 @@
 
 #include "progress.h"
 
+#include "clock.h"
 #include "number.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
-
-static double progress_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void progress_begin(struct progress *progress, const char *what, enum say_when when)
 {
-    *progress = (struct progress){ what, when, progress_now(), 0, false };
+    *progress =
+        (struct progress){ what, when, 1e-9 * (double)clock_nanoseconds(), 0, false };
     if (when == SAY_AUTO && (say_is_quiet() || !isatty(STDERR_FILENO))) {
         progress->when = SAY_NEVER;
     }
@@ -29,7 +23,7 @@ void progress_begin(struct progress *progress, const char *what, enum say_when w
 
 double progress_seconds(const struct progress *progress)
 {
-    return progress_now() - progress->began;
+    return 1e-9 * (double)clock_nanoseconds() - progress->began;
 }
 
 static int progress_columns(void)
@@ -76,7 +70,7 @@ void progress_tick(struct progress *progress, uint64_t done, uint64_t all)
     if (progress->when == SAY_NEVER) {
         return;
     }
-    const double now = progress_now();
+    const double now = 1e-9 * (double)clock_nanoseconds();
     const double wait = progress->drawn || progress->when == SAY_ALWAYS ? 0.1 : 1;
     if (now - progress->shown >= wait) {
         progress_draw(progress, now - progress->began, done, all);

@@ -3,6 +3,7 @@
 
 #include "seen.h"
 
+#include "clock.h"
 #include "flow.h"
 #include "number.h"
 #include "say.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define AT(field) offsetof(struct seen_options, field)
@@ -82,10 +82,8 @@ static uint64_t seen_guess(const struct input *input, const struct key_format *f
 
 static uint64_t seen_clock(void *context)
 {
-    struct timespec now;
     (void)context;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return clock_nanoseconds() / 1000000;
 }
 
 /* "10000" and "10k" are numbers of keys; "10m" and "90s" are times. */

@@ -1,6 +1,7 @@
 /* cluster_client.c - see cluster_client.h. */
 #include "cluster_client.h"
 
+#include "clock.h"
 #include "text.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { CLUSTER_PASSWORD = 1024 };
 
@@ -47,9 +47,7 @@ bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
 
 int64_t cluster_now(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)(clock_nanoseconds() / 1000000);
 }
 
 /* Stores a node's error: a connection error or an error reply. */

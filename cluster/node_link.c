@@ -1,6 +1,7 @@
 /* node_link.c - see node_link.h. */
 #include "node_link.h"
 
+#include "clock.h"
 #include "text.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
@@ -72,9 +72,7 @@ bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc)
 
 static int64_t links_now(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)(clock_nanoseconds() / 1000000);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/*
- * util/clock.c - see util/clock.h.
- */
-#include "util/clock.h"
+/* clock.c - see clock.h. */
+#define _GNU_SOURCE /* clock_gettime, CLOCK_MONOTONIC_COARSE */
+
+#include "clock.h"
 
 #include <time.h>
 

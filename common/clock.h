@@ -1,8 +1,6 @@
-/*
- * util/clock.h - the clocks of the service.
- */
-#ifndef SERVER_UTIL_CLOCK_H
-#define SERVER_UTIL_CLOCK_H
+/* clock.h - the clocks of the programs. */
+#ifndef COMMON_CLOCK_H
+#define COMMON_CLOCK_H
 
 #include <stdint.h>
 

@@ -22,6 +22,7 @@
 #include "redis_host.h"
 
 #include "args.h"
+#include "clock.h"
 #include "dump_load.h"
 #include "letters.h"
 #include "redis_config.h"
@@ -358,11 +359,7 @@ static uint64_t host_now(struct host *host)
 
 static uint64_t host_ticks(struct host *host)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return host_of(host)->still
-               ? 0
-               : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return host_of(host)->still ? 0 : clock_nanoseconds() / 1000000;
 }
 
 static const struct host_ops host_ops = {

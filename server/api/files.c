@@ -6,10 +6,10 @@
  */
 #include "api/web.h"
 #include "args.h"
+#include "clock.h"
 #include "core/server.h"
 #include "error_text.h"
 #include "text.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 #include "gates/gates.h"
 #include "api/web.h"
 #include "args.h"
+#include "clock.h"
 #include "core/server.h"
 #include "observe/observer.h"
-#include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

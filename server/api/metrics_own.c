@@ -4,6 +4,7 @@
  */
 #include "api/metrics.h"
 #include "api/metrics_parts.h"
+#include "clock.h"
 #include "core/server.h"
 #include "gates/gates.h"
 #include "ledger.h"
@@ -11,7 +12,6 @@
 #include "persist/persist.h"
 #include "request/jobs.h"
 #include "request/totals.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "api/health.h"
 #include "api/keys.h"
 #include "api/metrics.h"
+#include "clock.h"
 #include "core/server.h"
 #include "fronts/fronts.h"
 #include "gates/gates.h"
@@ -14,7 +15,6 @@
 #include "persist/persist.h"
 #include "request/totals.h"
 #include "request/worker.h"
-#include "util/clock.h"
 
 #include <string.h>
 

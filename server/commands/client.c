@@ -4,12 +4,12 @@
  * LIST, INFO and KILL run as jobs that visit every worker (rollcall.h). A connection's state is
  * copied on its worker's thread and formatted later.
  */
+#include "clock.h"
 #include "config/users.h"
 #include "core/server.h"
 #include "request/cmd.h"
 #include "request/multi.h"
 #include "request/rollcall.h"
-#include "util/clock.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * sent to incomplete shards. A shard that does not answer for all of the items sent to it is marked as down
  * or as not accepting adds.
  */
+#include "clock.h"
 #include "fronts/front.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <stdlib.h>

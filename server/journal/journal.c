@@ -21,20 +21,18 @@
  *
  * journal/state.h lists the invariants.
  */
+#include "clock.h"
 #include "journal/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 uint64_t journal_monotonic(void *context)
 {
-    struct timespec now;
     (void)context;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * JOURNAL_SECOND + (uint64_t)now.tv_nsec;
+    return clock_nanoseconds();
 }
 
 bg_err journal_failed(const struct journal *j, bg_errinfo *info)

@@ -2,6 +2,7 @@
 #include "main/run.h"
 
 #include "api/web.h"
+#include "clock.h"
 #include "config/gate_settings.h"
 #include "dump.h"
 #include "error_text.h"
@@ -18,7 +19,6 @@
 #include "request/multi.h"
 #include "request/slowlog.h"
 #include "request/worker.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #ifdef __GLIBC__

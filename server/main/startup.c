@@ -5,6 +5,7 @@
  * variables. The protocol is implemented here to avoid a dependency on a much larger library.
  */
 #include "main/startup.h"
+#include "clock.h"
 #include "text.h"
 
 #include <errno.h>
@@ -275,11 +276,8 @@ bool startup_ready(const char *status)
 bool startup_reloading(void)
 {
     char text[64];
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
-                   (unsigned long long)now.tv_sec * 1000000
-                       + (unsigned long long)now.tv_nsec / 1000);
+                   (unsigned long long)clock_nanoseconds() / 1000);
     return startup_notify(text);
 }
 

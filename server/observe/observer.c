@@ -1,11 +1,11 @@
 /* observer.c - see observer.h. */
 #include "observe/observer.h"
 
+#include "clock.h"
 #include "core/server.h"
 #include "gates/gates.h"
 #include "ledger.h"
 #include "request/totals.h"
-#include "util/clock.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -326,9 +326,7 @@ static void observer_step(struct observer *o)
 
 static double observer_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    return (double)clock_nanoseconds() / 1e9;
 }
 
 /* Reads a slot. Sets *changes to the slot's change count just before the read. Returns false if the

@@ -68,8 +68,8 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
+#include "clock.h"
 #include "text.h"
-#include "util/clock.h"
 #include "xxhash.h"
 
 enum {

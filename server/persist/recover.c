@@ -37,12 +37,12 @@
  * moves unused files to the subdirectory `forgotten`. A pack in use may also contain parts that
  * belong to unknown objects, so without the proof, the pack is kept until the next startup.
  */
+#include "clock.h"
 #include "core/server.h"
 #include "error_text.h"
 #include "persist/doubt.h"
 #include "persist/state.h"
 #include "text.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <dirent.h>

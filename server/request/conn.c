@@ -1,13 +1,13 @@
 /* conn.c - see conn.h. */
 #include "request/conn.h"
 
+#include "clock.h"
 #include "core/server.h"
 #include "ledger.h"
 #include "persist/persist.h"
 #include "request/multi.h"
 #include "request/worker.h"
 #include "resp/resp_reply.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>

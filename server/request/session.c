@@ -2,6 +2,7 @@
 #include "request/session.h"
 
 #include "args.h"
+#include "clock.h"
 #include "core/server.h"
 #include "fronts/fronts.h"
 #include "ledger.h"
@@ -10,7 +11,6 @@
 #include "request/jobs.h"
 #include "request/multi.h"
 #include "request/slowlog.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <stdio.h>

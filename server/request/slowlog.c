@@ -1,9 +1,9 @@
 /* slowlog.c - implements slowlog.h with a ring of fixed size, protected by a lock. */
 #include "request/slowlog.h"
 
+#include "clock.h"
 #include "core/server.h"
 #include "request/cmd.h"
-#include "util/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>

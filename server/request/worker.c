@@ -1,10 +1,10 @@
 /* worker.c - see worker.h. */
 #include "request/worker.h"
 
+#include "clock.h"
 #include "core/server.h"
 #include "persist/persist.h"
 #include "text.h"
-#include "util/clock.h"
 #include "util/log.h"
 
 #include <arpa/inet.h>

@@ -7,6 +7,7 @@
  * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. A lookup that
  * reports an absent key is also repeated if the follower started a new epoch in the meantime.
  */
+#include "clock.h"
 #include "letters.h"
 #include "source/driver.h"
 
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 struct source_keys {
@@ -30,9 +30,7 @@ struct source_keys {
 
 uint64_t source_now(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SOURCE_SECOND + (uint64_t)now.tv_nsec;
+    return clock_nanoseconds();
 }
 
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,

@@ -16,6 +16,7 @@
 
 #include "support/check.h"
 
+#include "clock.h"
 #include "core/server.h"
 #include "journal/state.h"
 #include "main/run.h"
@@ -23,7 +24,6 @@
 #include "persist/state.h"
 #include "request/session.h"
 #include "resp/resp_reply.h"
-#include "util/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
 #include "support/scratch.h"
 #include "support/service_world.h"
 
+#include "clock.h"
 #include "config/gate_settings.h"
-#include "util/clock.h"
 
 /* ---- Helpers ------------------------------------------------------------------------------------- */
 
