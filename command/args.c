@@ -108,6 +108,17 @@ struct object *args_find_any(struct request *request, bg_bytes name)
     return object;
 }
 
+bool args_may_create(struct request *request, const char *wrong)
+{
+    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
+        wrong = ARGS_EXISTS;
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+    }
+    return !wrong;
+}
+
 bg_err args_create(struct request *request, struct object *object, bg_errinfo *info)
 {
     const bg_err err =

@@ -40,9 +40,15 @@ enum {
 #define ARGS_WRONGTYPE                                                                 \
     "WRONGTYPE Operation against a key holding the wrong kind of value"
 
+/* Returns whether an object can be created under the name in argv[1]. Otherwise, sends an error: `wrong`,
+ * unless it is NULL, or that the name is in use. */
+bool args_may_create(struct request *request, const char *wrong);
+
 /* Stores an object under the name in argv[1]. Frees the object on error. Errors: BG_EBUSY if the name is
  * in use; those of the host. */
 bg_err args_create(struct request *request, struct object *object, bg_errinfo *info);
+
+#define ARGS_EXISTS "ERR item exists"
 
 void args_arity(
     struct request *request); /* sends "ERR wrong number of arguments for ..." */

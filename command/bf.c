@@ -255,11 +255,7 @@ static void bf_reserve(struct request *request)
         wrong = bf_read_option(request, &i, request->argc, false, &wish);
     }
     wrong = wrong ? wrong : bf_check(&wish);
-    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
-        wrong = "ERR item exists";
-    }
-    if (wrong) {
-        reply_error(&request->reply, wrong);
+    if (!args_may_create(request, wrong)) {
         return;
     }
     bg_errinfo info = { 0 };
@@ -267,7 +263,7 @@ static void bf_reserve(struct request *request)
     bg_err err = bf_make(request, &wish, &object, &info);
     err = err ? err : args_create(request, object, &info);
     if (err == BG_EBUSY) {
-        reply_error(&request->reply, "ERR item exists");
+        reply_error(&request->reply, ARGS_EXISTS);
     } else if (err) {
         bf_made_not(request, err, &info);
     } else {

@@ -307,17 +307,13 @@ void bgc_create(struct request *request)
             "ERR SEED cannot be used with a keyed hash, which has a secret: use HASH "
             "fast or HASH xxh64";
     }
-    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
-        wrong = "ERR item exists";
-    }
-    if (wrong) {
-        reply_error(&request->reply, wrong);
+    if (!args_may_create(request, wrong)) {
         return;
     }
     bg_errinfo info = { 0 };
     const bg_err err = bgc_make(request, &wish, &info);
     if (err == BG_EBUSY) {
-        reply_error(&request->reply, "ERR item exists");
+        reply_error(&request->reply, ARGS_EXISTS);
     } else if (err) {
         bgc_reply_spec_error(request, err, &info);
     } else {

@@ -168,17 +168,13 @@ static void cf_reserve(struct request *request)
     if (!wrong && !cf_capacity_fits(&wish)) {
         wrong = "ERR Capacity must be in the range [2 * BUCKETSIZE, 549755813888]";
     }
-    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
-        wrong = "ERR item exists";
-    }
-    if (wrong) {
-        reply_error(&request->reply, wrong);
+    if (!args_may_create(request, wrong)) {
         return;
     }
     bg_errinfo info = { 0 };
     const bg_err err = cf_create(request, &wish, &info);
     if (err == BG_EBUSY) {
-        reply_error(&request->reply, "ERR item exists");
+        reply_error(&request->reply, ARGS_EXISTS);
     } else if (err) {
         args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
     } else {

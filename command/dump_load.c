@@ -419,7 +419,7 @@ static struct object *load_target(struct request *request,
         struct object *object =
             args_find(request, words->families, first ? NULL : words->not_found, &sent);
         if (object && object_is_whole(object)) {
-            reply_error(&request->reply, first ? "ERR item exists" : words->place);
+            reply_error(&request->reply, first ? ARGS_EXISTS : words->place);
             return NULL;
         }
         if (object || sent) {
