@@ -235,16 +235,11 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
 static bool files_type_fits(struct web_request *request)
 {
     bool there = false;
-    bg_bytes type = { "", 0 };
     if (web_type_is(request, "application/vnd.bloomgate", &there)
         || web_type_is(request, "application/octet-stream", &there) || !there) {
         return true;
     }
-    (void)http_field(request->head, "Content-Type", &type);
-    web_error(request, 415, "unsupported_media_type",
-              "unsupported content type %.*s; send application/vnd.bloomgate or "
-              "application/octet-stream",
-              (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+    web_wrong_type(request, "application/vnd.bloomgate or application/octet-stream");
     return false;
 }
 

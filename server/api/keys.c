@@ -213,7 +213,6 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
 {
     static const char *const types[] = { "application/json", "text/plain",
                                          "application/x-ndjson" };
-    bg_bytes type = { "", 0 };
     bool there = false;
     *form = KEYS_JSON;
     for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
@@ -223,11 +222,7 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
         }
     }
     if (there) {
-        (void)http_field(request->head, "Content-Type", &type);
-        web_error(request, 415, "unsupported_media_type",
-                  "unsupported content type %.*s; send application/json, text/plain or "
-                  "application/x-ndjson",
-                  (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+        web_wrong_type(request, "application/json, text/plain or application/x-ndjson");
     }
     return !there;
 }

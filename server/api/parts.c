@@ -391,15 +391,21 @@ bool web_type_is(const struct web_request *request, const char *type, bool *ther
     return http_same(value, type);
 }
 
-bool web_body(struct web_request *request, struct json_reader *reader)
+void web_wrong_type(struct web_request *request, const char *accepted)
 {
     bg_bytes type = { "", 0 };
+    (void)http_field(request->head, "Content-Type", &type);
+    web_error(request, 415, "unsupported_media_type",
+              "unsupported content type %.*s; send %s",
+              (int)(type.len < 100 ? type.len : 100), (const char *)type.data,
+              accepted);
+}
+
+bool web_body(struct web_request *request, struct json_reader *reader)
+{
     bool there = false;
     if (!web_type_is(request, "application/json", &there) && there) {
-        (void)http_field(request->head, "Content-Type", &type);
-        web_error(request, 415, "unsupported_media_type",
-                  "unsupported content type %.*s; send application/json",
-                  (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+        web_wrong_type(request, "application/json");
         return false;
     }
     json_read_begin(reader, (char *)request->body.data, request->body.len);

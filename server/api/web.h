@@ -185,6 +185,9 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
  * request has a content type. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
 
+/* Sends 415 with the Content-Type of the request and the accepted types. */
+void web_wrong_type(struct web_request *request, const char *accepted);
+
 /* Begin and end reading a JSON body. After sending an error, they return false: web_body sends 415,
  * and web_body_end sends 400. */
 bool web_body(struct web_request *request, struct json_reader *reader);

@@ -19,15 +19,8 @@ enum {
     PG_INT2 = 21,
     PG_INT4 = 23,
     PG_TEXT = 25,
-    PG_FLOAT4 = 700,
-    PG_FLOAT8 = 701,
     PG_BPCHAR = 1042,
-    PG_VARCHAR = 1043,
-    PG_DATE = 1082,
-    PG_TIMESTAMP = 1114,
-    PG_TIMESTAMPTZ = 1184,
-    PG_NUMERIC = 1700,
-    PG_XID8 = 5069
+    PG_VARCHAR = 1043
 };
 
 /* Settings that determine how values are printed. If `local` is "true", the settings apply to the current transaction
