@@ -1,8 +1,8 @@
 /* interrupt.c - see interrupt.h. */
 #include "main/interrupt.h"
 
+#include "clock.h"
 #include "core/server.h"
-#include "util/clock.h"
 
 #include <poll.h>
 
