@@ -45,7 +45,7 @@ static const char *reader_text(struct reader *r, const char *word, size_t n, boo
     }
     char *copy = to->text + to->used_text;
     for (size_t i = 0; i < n; i++) {
-        copy[i] = small ? letter_lower(word[i]) : word[i];
+        copy[i] = (char)(small ? letter_lower(word[i]) : word[i]);
     }
     copy[n] = 0;
     to->used_text += n + 1;
