@@ -207,7 +207,7 @@ static void settings_read_environment(struct settings_draft *draft)
         const char *from = *variable + sizeof front - 1;
         size_t n = 0;
         for (; from + n < equals; n++) {
-            name[n] = from[n] == '_' ? '-' : letter_lower(from[n]);
+            name[n] = (char)(from[n] == '_' ? '-' : letter_lower(from[n]));
         }
         name[n] = 0;
         (void)snprintf(where, sizeof where, "%.*s", (int)(equals - *variable),

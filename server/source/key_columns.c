@@ -43,7 +43,7 @@ static size_t columns_plain(struct columns_text *text, char *to)
     size_t n = 0;
     while (columns_is_part(*text->at, n == 0)) {
         const char c = *text->at++;
-        to[n++] = text->fold ? letter_lower(c) : c;
+        to[n++] = (char)(text->fold ? letter_lower(c) : c);
     }
     return n;
 }
