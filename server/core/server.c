@@ -1,5 +1,6 @@
 /*
- * server.c - see server.h. Signal handlers call server_stop and server_ask_reload, so both only store flags.
+ * server.c - see server.h. Signal handlers call server_stop and server_ask_reload, so these functions
+ * only store flags and write to a file descriptor.
  */
 #include "core/server.h"
 

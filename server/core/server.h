@@ -110,8 +110,8 @@ bool server_is_stopping(void);
 /* Requests a reload of settings, users, certificates and secrets (SIGHUP). Async-signal-safe. */
 void server_ask_reload(void);
 
-/* For main/run.c: creates the event file descriptor that becomes readable when server_stop is called, and returns it,
- * or -1 on failure. */
+/* Creates the file descriptor that becomes readable when server_stop is called, and returns it, or
+ * -1 on failure. */
 int server_open_wake(void);
 
 /* Returns whether an immediate stop has been requested. */

@@ -299,7 +299,7 @@ static void run_flush(struct conn *conn)
     };
     const size_t waiting = buffer_waiting(&conn->out);
     worker->session.client = &conn->client;
-    session_run_many(&worker->session, &request, run->items, run->n);
+    session_perform(&worker->session, &request, run->items, run->n);
     session_unclaim(&worker->session); /* run_begin claimed the filter */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);

@@ -701,22 +701,8 @@ static void session_note_time(struct session *session, const struct request *req
     }
 }
 
-/* Runs a request that has been admitted. */
-static void session_perform(struct session *session, struct request *request)
-{
-    const uint64_t began = clock_nanoseconds();
-    ledger_forget();
-    if (session_doubts(session, request->command, request->argv)) {
-        session_answer_maybe(request->command, request->argc, &request->reply);
-        return;
-    }
-    session_changes(session, request->command);
-    request->command->run(request);
-    session_note_time(session, request, 1, began);
-}
-
-void session_run_many(struct session *session, struct request *request,
-                      const bg_bytes *items, size_t n)
+void session_perform(struct session *session, struct request *request,
+                     const bg_bytes *items, size_t n)
 {
     const uint64_t began = clock_nanoseconds();
     ledger_forget();
@@ -727,7 +713,11 @@ void session_run_many(struct session *session, struct request *request,
         return;
     }
     session_changes(session, request->command);
-    request->command->run_many(request, items, n);
+    if (items) {
+        request->command->run_many(request, items, n);
+    } else {
+        request->command->run(request);
+    }
     session_note_time(session, request, n, began);
 }
 
@@ -756,7 +746,7 @@ void session_run_queued(struct session *session, const struct command *command,
     if (admission.error) {
         session_reject(session->client, &request, &admission);
     } else {
-        session_perform(session, &request);
+        session_perform(session, &request, NULL, 1);
     }
 }
 
@@ -855,7 +845,7 @@ static void session_run_known(struct session *session, struct client *client,
                                      request->argc))) {
         session->deferred = true;
     } else {
-        session_perform(session, request);
+        session_perform(session, request, NULL, 1);
         session_unclaim(session);
     }
 }

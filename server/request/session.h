@@ -205,9 +205,10 @@ struct admission {
 void session_admit(struct session *session, const struct client *client,
                    const struct request *request, struct admission *admission);
 
-/* Runs n pipelined requests with one item each, which differ only in the item and have been
- * admitted together. `request` is the first of them. */
-void session_run_many(struct session *session, struct request *request,
-                      const bg_bytes *items, size_t n);
+/* Runs a request that has been admitted, and times it for the slow log. If `items` is not NULL, runs
+ * n pipelined requests that were admitted together and differ only in their item; `request` is the
+ * first of them. If `items` is NULL, n is 1. */
+void session_perform(struct session *session, struct request *request,
+                     const bg_bytes *items, size_t n);
 
 #endif
