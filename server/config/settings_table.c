@@ -208,7 +208,7 @@ static const struct setting settings_rows[] = {
 
     SECTION("Clusters"),
     ROW(sharded, "sharded", SHARDED, "", 0, 0, START, "NAME WORD...",
-        "Defines a filter that is sharded over a Redis Cluster and served by this service: its name, and settings as "
+        "Defines a filter that is sharded across a Redis Cluster and served by this service: its name, and settings as "
         "NAME=VALUE. nodes=HOST:PORT,... lists some of the cluster's nodes and is required. The other settings, with "
         "their defaults in parentheses, are: shards=N, the number of shards (16); replicas=N, the number of replicas "
         "that must acknowledge an add (0); timeout=TIME, the reply timeout (1s); connect=TIME, the connection timeout "
