@@ -264,83 +264,47 @@ static bg_err changes_sees(struct postgres_link *link,
     return err;
 }
 
-static bg_err changes_keys_open(struct source *source, void **to, bg_errinfo *info)
-{
-    struct postgres_reader *reader = postgres_reader_make(source);
-    if (reader) {
-        reader->own = calloc(1, sizeof(struct changes_epoch));
-    }
-    *to = reader;
-    if (!reader || !reader->own) {
-        postgres_reader_free(reader);
-        return source_no_memory(info);
-    }
-    return BG_OK;
-}
+struct changes_reader {
+    struct postgres_reader reader;
+    struct changes_epoch epoch; /* the epoch when the read started */
+};
 
-static bg_err changes_keys_begin(struct postgres_reader *reader, bg_errinfo *info)
+static bg_err changes_keys_begin(void *context, bg_errinfo *info)
 {
-    struct source *source = reader->source;
-    struct changes_epoch found, *epoch = reader->own;
-    bg_err err = changes_await(source, epoch, info);
-    err = err ? err : postgres_reader_begin(reader, NULL, info);
-    if (!err) {
-        const uint64_t deadline = postgres_changes_deadline(source);
-        err = postgres_changes_look(&reader->link, deadline, &found, info);
-        err = err ? err : changes_sees(&reader->link, epoch, &found, deadline, info);
-    }
-    if (err) {
-        postgres_reader_end(reader);
-    }
-    return err;
-}
-
-static bg_err changes_keys_next(void *context, struct key_batch *batch, size_t room,
-                                bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    const bg_err err = reader->is_open ? BG_OK : changes_keys_begin(reader, info);
-    return err ? err : postgres_reader_next(reader, batch, room, info);
+    struct changes_reader *r = context;
+    struct source *source = r->reader.base.source;
+    struct postgres_link *link = &r->reader.link;
+    struct changes_epoch found;
+    bg_err err = changes_await(source, &r->epoch, info);
+    err = err ? err : postgres_reader_begin(&r->reader, NULL, info);
+    const uint64_t deadline = postgres_changes_deadline(source);
+    err = err ? err : postgres_changes_look(link, deadline, &found, info);
+    return err ? err : changes_sees(link, &r->epoch, &found, deadline, info);
 }
 
 static bg_err changes_keys_prove(void *context, bg_errinfo *info)
 {
-    struct postgres_reader *reader = context;
-    const struct changes_epoch *epoch = reader->own;
+    struct changes_reader *r = context;
+    struct source *source = r->reader.base.source;
+    struct postgres_link *link = &r->reader.link;
     struct changes_epoch found;
-    const uint64_t deadline = postgres_changes_deadline(reader->source);
-    bg_err err = postgres_link_do(&reader->link, "keys", "COMMIT", deadline, info);
-    err = err ? err
-              : postgres_changes_begin(&reader->link, false, deadline, &found, info);
-    err = err ? err : changes_sees(&reader->link, epoch, &found, deadline, info);
-    if (!err
-        && strcmp(postgres_changes_epoch(reader->source).nonce, epoch->nonce) != 0) {
+    const uint64_t deadline = postgres_changes_deadline(source);
+    bg_err err = postgres_link_do(link, "keys", "COMMIT", deadline, info);
+    err = err ? err : postgres_changes_begin(link, false, deadline, &found, info);
+    err = err ? err : changes_sees(link, &r->epoch, &found, deadline, info);
+    if (!err && strcmp(postgres_changes_epoch(source).nonce, r->epoch.nonce) != 0) {
         err = changes_unproven(info, "the follower restarted during the read");
     }
     return err;
 }
 
-static bg_err changes_keys_rewind(void *reader, bg_errinfo *info)
-{
-    (void)info;
-    postgres_reader_end(reader);
-    return BG_OK;
-}
-
-static void changes_keys_close(void *context)
-{
-    struct postgres_reader *reader = context;
-    free(reader->own);
-    postgres_reader_free(reader);
-}
-
 const struct source_mode postgres_changes_mode = {
     .create = changes_create,
     .destroy = changes_destroy,
-    .keys_open = changes_keys_open,
-    .keys_next = changes_keys_next,
-    .keys_rewind = changes_keys_rewind,
+    .reader_size = sizeof(struct changes_reader),
+    .keys_begin = changes_keys_begin,
+    .keys_next = postgres_reader_next,
     .keys_prove = changes_keys_prove,
-    .keys_close = changes_keys_close,
+    .keys_end = postgres_reader_end,
     .follow = postgres_changes_follow,
 };

@@ -170,10 +170,10 @@ static void logical_destroy(struct source *source)
 const struct source_mode postgres_logical_mode = {
     .create = logical_create,
     .destroy = logical_destroy,
-    .keys_open = logical_keys_open,
-    .keys_next = logical_keys_next,
-    .keys_rewind = logical_keys_rewind,
+    .reader_size = sizeof(struct logical_reader),
+    .keys_begin = logical_keys_begin,
+    .keys_next = postgres_reader_next,
     .keys_prove = logical_keys_prove,
-    .keys_close = logical_keys_close,
+    .keys_end = postgres_reader_end,
     .follow = logical_follow,
 };

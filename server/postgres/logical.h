@@ -6,6 +6,7 @@
 #define SERVER_POSTGRES_LOGICAL_H
 
 #include "postgres/marker.h"
+#include "postgres/reader.h"
 
 enum { LOGICAL_SEEN = 16 }; /* number of reader markers that are remembered */
 
@@ -48,13 +49,15 @@ const char *logical_difference(const struct postgres_mark *a,
 bg_err logical_emit(struct postgres_link *link, const struct logical *logical,
                     struct postgres_marker *marker, bg_errinfo *info);
 
-/* postgres/logical_reader.c: see struct source_mode. */
-bg_err logical_keys_open(struct source *source, void **reader, bg_errinfo *info);
-bg_err logical_keys_next(void *reader, struct key_batch *batch, size_t room,
-                         bg_errinfo *info);
-bg_err logical_keys_rewind(void *reader, bg_errinfo *info);
+/* postgres/logical_reader.c: reads all keys (struct source_mode). */
+struct logical_reader {
+    struct postgres_reader reader;
+    uint64_t round; /* the follower's round when the read started */
+    struct postgres_mark epoch;
+};
+
+bg_err logical_keys_begin(void *reader, bg_errinfo *info);
 bg_err logical_keys_prove(void *reader, bg_errinfo *info);
-void logical_keys_close(void *reader);
 
 /* postgres/logical_follower.c */
 void logical_follow(struct source *source);

@@ -17,7 +17,6 @@
  *      compared with the epoch's twice: in the snapshot, and in a new snapshot after the last key.
  */
 #include "postgres/logical.h"
-#include "postgres/reader.h"
 #include "postgres/slot.h"
 #include "postgres/stream.h"
 #include "util/log.h"
@@ -26,52 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct logical_reader {
-    struct source *source;
-    struct postgres_reader *reader;
-    uint64_t round; /* the follower's round when the read started */
-    struct postgres_mark epoch;
-};
-
-/* ---- Life -------------------------------------------------------------------------------- */
-
-bg_err logical_keys_open(struct source *source, void **reader, bg_errinfo *info)
-{
-    struct logical_reader *mine = calloc(1, sizeof *mine);
-    struct postgres_reader *keys = postgres_reader_make(source);
-    if (!mine || !keys) {
-        free(mine);
-        postgres_reader_free(keys);
-        return source_no_memory(info);
-    }
-    mine->source = source;
-    mine->reader = keys;
-    *reader = mine;
-    return BG_OK;
-}
-
-void logical_keys_close(void *reader)
-{
-    struct logical_reader *mine = reader;
-    if (mine) {
-        postgres_reader_free(mine->reader);
-        free(mine);
-    }
-}
-
-bg_err logical_keys_rewind(void *reader, bg_errinfo *info)
-{
-    struct logical_reader *mine = reader;
-    (void)info;
-    postgres_reader_end(mine->reader);
-    return BG_OK;
-}
-
 /* ---- Starting ---------------------------------------------------------------------------- */
 
 static bg_err reader_epoch(struct logical_reader *mine, bg_errinfo *info)
 {
-    struct logical *logical = mine->source->mode_own;
+    struct logical *logical = mine->reader.base.source->mode_own;
     (void)pthread_mutex_lock(&logical->lock);
     const bool is_following = logical->is_following;
     mine->round = logical->round;
@@ -85,8 +43,8 @@ static bg_err reader_epoch(struct logical_reader *mine, bg_errinfo *info)
 static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
 {
     struct postgres_mark found;
-    const bg_err err =
-        logical_inspect(&mine->reader->link, mine->source->mode_own, &found, info);
+    const bg_err err = logical_inspect(
+        &mine->reader.link, mine->reader.base.source->mode_own, &found, info);
     const char *difference = err ? NULL : logical_difference(&found, &mine->epoch);
     return difference ? source_error(info, BG_EINCOMPAT, "keys", NULL, "%s", difference)
                       : err;
@@ -105,7 +63,7 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
         " WHERE pg_catalog.pg_visible_in_snapshot(x::text::xid8, old)"
         " AND NOT pg_catalog.pg_visible_in_snapshot(x::text::xid8, new)";
     PGresult *rows = NULL;
-    const bg_err err = postgres_link_run(&mine->reader->link, "keys",
+    const bg_err err = postgres_link_run(&mine->reader.link, "keys",
                                          "SELECT pg_catalog.pg_current_snapshot()",
                                          NULL, logical_deadline(), &rows, info);
     *sql = err ? NULL : source_format(format, PQgetvalue(rows, 0, 0));
@@ -139,55 +97,44 @@ static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *s
 static void reader_waits(void *context, const char *why)
 {
     const struct logical_reader *mine = context;
-    log_warning(
-        "waiting to read keys",
-        LOG_FIELDS(log_text("gate", mine->source->how.name), log_text("reason", why)));
+    log_warning("waiting to read keys",
+                LOG_FIELDS(log_text("gate", mine->reader.base.source->how.name),
+                           log_text("reason", why)));
 }
 
 static bg_err reader_begin_with(struct logical_reader *mine, struct postgres_link *slot,
                                 struct postgres_link *other, bg_errinfo *info)
 {
     const struct postgres_slot_wait wait = { other, reader_waits, mine };
-    struct source *source = mine->source;
+    struct source *source = mine->reader.base.source;
     char nonce[PG_NONCE], what[12], snapshot[PG_SNAPSHOT];
     bg_err err = source_nonce(nonce, info);
     (void)snprintf(what, sizeof what, "r%.10s", err ? "" : nonce);
     char *name = source_object(source, what);
     err = err || name ? err : source_no_memory(info);
     err = err ? err : postgres_slot_create(slot, name, &wait, snapshot, info);
-    err = err ? err : postgres_reader_begin(mine->reader, snapshot, info);
+    err = err ? err : postgres_reader_begin(&mine->reader, snapshot, info);
     err = err ? err : reader_settle(mine, slot, info);
     err = err ? err : reader_verify(mine, info);
     free(name);
     return err;
 }
 
-static bg_err reader_begin(struct logical_reader *mine, bg_errinfo *info)
+bg_err logical_keys_begin(void *reader, bg_errinfo *info)
 {
+    struct logical_reader *mine = reader;
+    struct source *source = mine->reader.base.source;
     struct postgres_link slot = { 0 }, other = { 0 };
     bg_err err = reader_epoch(mine, info);
     err = err ? err
-              : postgres_link_open(&slot, mine->source, PG_STREAMS, logical_deadline(),
-                                   info);
+              : postgres_link_open(&slot, source, PG_STREAMS, logical_deadline(), info);
     err = err ? err
-              : postgres_link_open(&other, mine->source, PG_READS, logical_deadline(),
-                                   info);
+              : postgres_link_open(&other, source, PG_READS, logical_deadline(), info);
     err = err ? err : reader_begin_with(mine, &slot, &other, info);
     postgres_link_close(&other);
     /* Closing this connection drops the slot, but the imported snapshot stays valid. */
     postgres_link_close(&slot);
-    if (err) {
-        postgres_reader_end(mine->reader);
-    }
     return err;
-}
-
-bg_err logical_keys_next(void *reader, struct key_batch *batch, size_t room,
-                         bg_errinfo *info)
-{
-    struct logical_reader *mine = reader;
-    const bg_err err = mine->reader->is_open ? BG_OK : reader_begin(mine, info);
-    return err ? err : postgres_reader_next(mine->reader, batch, room, info);
 }
 
 /* ---- Proving ----------------------------------------------------------------------------- */
@@ -214,10 +161,10 @@ static enum reader_wait reader_look(const struct logical_reader *mine,
 static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
                            bg_errinfo *info)
 {
-    struct logical *logical = mine->source->mode_own;
+    struct logical *logical = mine->reader.base.source->mode_own;
     enum reader_wait state = READER_WAITS;
     (void)pthread_mutex_lock(&logical->lock);
-    while (!source_is_stopping(mine->source)
+    while (!source_is_stopping(mine->reader.base.source)
            && (state = reader_look(mine, logical, nonce)) == READER_WAITS) {
         const uint64_t then = source_now() + 100 * SOURCE_MILLISECOND;
         const struct timespec until = { .tv_sec = (time_t)(then / SOURCE_SECOND),
@@ -242,11 +189,12 @@ static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
 bg_err logical_keys_prove(void *reader, bg_errinfo *info)
 {
     struct logical_reader *mine = reader;
-    struct postgres_link *link = &mine->reader->link;
+    struct postgres_link *link = &mine->reader.link;
     struct postgres_marker marker = { .kind = MARKER_OF_READER };
     bg_err err = postgres_link_do(link, "keys", "COMMIT", logical_deadline(), info);
     err = err ? err : reader_verify(mine, info);
     err = err ? err : source_nonce(marker.nonce, info);
-    err = err ? err : logical_emit(link, mine->source->mode_own, &marker, info);
+    err = err ? err
+              : logical_emit(link, mine->reader.base.source->mode_own, &marker, info);
     return err ? err : reader_await(mine, marker.nonce, info);
 }

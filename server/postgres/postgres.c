@@ -349,36 +349,14 @@ const struct source_ops source_postgres_ops = {
 
 /* ---- Without a follower ------------------------------------------------------------------ */
 
-static bg_err postgres_plain_open(struct source *source, void **reader,
-                                  bg_errinfo *info)
+static bg_err postgres_plain_begin(void *reader, bg_errinfo *info)
 {
-    *reader = postgres_reader_make(source);
-    return *reader ? BG_OK : source_no_memory(info);
-}
-
-static bg_err postgres_plain_next(void *context, struct key_batch *batch, size_t room,
-                                  bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    bg_err err = reader->is_open ? BG_OK : postgres_reader_begin(reader, NULL, info);
-    return err ? err : postgres_reader_next(reader, batch, room, info);
-}
-
-static bg_err postgres_plain_rewind(void *reader, bg_errinfo *info)
-{
-    (void)info;
-    postgres_reader_end(reader);
-    return BG_OK;
-}
-
-static void postgres_plain_close(void *reader)
-{
-    postgres_reader_free(reader);
+    return postgres_reader_begin(reader, NULL, info);
 }
 
 const struct source_mode postgres_plain_mode = {
-    .keys_open = postgres_plain_open,
-    .keys_next = postgres_plain_next,
-    .keys_rewind = postgres_plain_rewind,
-    .keys_close = postgres_plain_close,
+    .reader_size = sizeof(struct postgres_reader),
+    .keys_begin = postgres_plain_begin,
+    .keys_next = postgres_reader_next,
+    .keys_end = postgres_reader_end,
 };

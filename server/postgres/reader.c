@@ -11,34 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct postgres_reader *postgres_reader_make(struct source *source)
+void postgres_reader_end(void *context)
 {
-    struct postgres_reader *reader = calloc(1, sizeof *reader);
-    if (reader) {
-        reader->source = source;
-    }
-    return reader;
-}
-
-void postgres_reader_end(struct postgres_reader *reader)
-{
+    struct postgres_reader *reader = context;
     postgres_link_close(&reader->link);
-    reader->is_open = reader->is_copying = false;
+    reader->is_copying = false;
     reader->column = 0;
-}
-
-void postgres_reader_free(struct postgres_reader *reader)
-{
-    if (reader) {
-        postgres_reader_end(reader);
-        free(reader);
-    }
 }
 
 bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapshot,
                              bg_errinfo *info)
 {
-    struct source *source = reader->source;
+    struct source *source = reader->base.source;
     struct postgres_keys keys;
     const uint64_t deadline = postgres_link_deadline(source);
     char *import =
@@ -46,7 +30,6 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
     bg_err err =
         import ? postgres_link_open(&reader->link, source, PG_READS, deadline, info)
                : source_no_memory(info);
-    reader->is_open = !err;
     err =
         err ? err
             : postgres_link_do(&reader->link, "keys",
@@ -56,9 +39,7 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
     }
     err = err ? err : postgres_keys_look(&reader->link, deadline, &keys, info);
     err = err ? err : postgres_schema_verify_server(&reader->link, deadline, info);
-    if (err) {
-        postgres_reader_end(reader);
-    } else if (!source_is_followed(source)) {
+    if (!err && !source_is_followed(source)) {
         postgres_keys_use(source, &keys);
     }
     free(import);
@@ -67,7 +48,7 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
 
 static bg_err postgres_reader_copy(struct postgres_reader *reader, bg_errinfo *info)
 {
-    const struct key_column *from = &reader->source->columns.list[reader->column];
+    const struct key_column *from = &reader->base.source->columns.list[reader->column];
     char *table = key_column_table(from), *column = source_quote(from->column);
     char *sql = table && column
                     ? source_format("COPY (SELECT %s FROM %s WHERE %s IS NOT"
@@ -98,10 +79,11 @@ size_t postgres_reader_plain(char *text, size_t len)
     return n;
 }
 
-bg_err postgres_reader_next(struct postgres_reader *reader, struct key_batch *batch,
-                            size_t room, bg_errinfo *info)
+bg_err postgres_reader_next(void *context, struct key_batch *batch, size_t room,
+                            bg_errinfo *info)
 {
-    const struct source *source = reader->source;
+    struct postgres_reader *reader = context;
+    const struct source *source = reader->base.source;
     const bool hex = atomic_load(&source->prints_hex);
     bg_err err = BG_OK;
     while (!err && reader->column < source->columns.n && batch->n < room

@@ -11,17 +11,11 @@
 #include "postgres/link.h"
 
 struct postgres_reader {
-    struct source *source;
-    struct postgres_link link; /* a transaction is open while is_open is true */
-    bool is_open;
+    struct source_reader base;
+    struct postgres_link link;
     size_t column;   /* index of the column being read */
     bool is_copying; /* a COPY of that column is in progress */
-    void *own;       /* the mode's private data */
 };
-
-/* Returns a reader that is not connected, or NULL if out of memory. */
-struct postgres_reader *postgres_reader_make(struct source *source);
-void postgres_reader_free(struct postgres_reader *reader); /* NULL is allowed */
 
 /* Connects and starts the transaction. `snapshot` is an exported snapshot, or NULL. */
 bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapshot,
@@ -29,13 +23,13 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
 
 /* Adds up to `room` normalized keys to the batch. Adds none once all keys have been read. The
  * transaction stays open. */
-bg_err postgres_reader_next(struct postgres_reader *reader, struct key_batch *batch,
-                            size_t room, bg_errinfo *info);
+bg_err postgres_reader_next(void *reader, struct key_batch *batch, size_t room,
+                            bg_errinfo *info);
 
 /* Decodes the escape sequences of COPY's text format in place and returns the resulting length. */
 size_t postgres_reader_plain(char *text, size_t len);
 
-/* Closes the connection. postgres_reader_begin can be called again. */
-void postgres_reader_end(struct postgres_reader *reader);
+/* Closes the connection, if there is one. postgres_reader_begin can be called again. */
+void postgres_reader_end(void *reader);
 
 #endif

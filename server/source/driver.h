@@ -27,17 +27,26 @@ struct source_mode {
     /* Creates source->mode_own without connecting. NULL if there is nothing to create. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
+    /* Size of the mode's reader, which starts with a struct source_reader. */
+    size_t reader_size;
+    /* Connects and takes the snapshot. After an error, the caller calls keys_end. */
+    bg_err (*keys_begin)(void *reader, bg_errinfo *info);
     /* Adds up to `room` normalized keys to the batch, or none after the last key. */
     bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
                         bg_errinfo *info);
-    bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
     /* Proves (S5) after the last key, or returns BG_EINCOMPAT. NULL if there is nothing to
      * prove. */
     bg_err (*keys_prove)(void *reader, bg_errinfo *info);
-    void (*keys_close)(void *reader);
+    /* Closes the connection, if there is one. keys_begin can be called again. */
+    void (*keys_end)(void *reader);
     /* Runs the follower until the source is stopped. NULL if the mode has no follower. */
     void (*follow)(struct source *source);
+};
+
+/* A reader of all keys. source.c allocates it, filled with zeros. */
+struct source_reader {
+    struct source *source;
+    bool is_open; /* keys_begin has succeeded */
 };
 
 struct source_ops {

@@ -21,8 +21,7 @@
 #include <unistd.h>
 
 struct source_keys {
-    struct source *source;
-    void *reader;
+    struct source_reader *reader;
     struct key_batch batch;
 };
 
@@ -466,15 +465,26 @@ enum key_form source_form(const struct source *source)
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
                         bg_errinfo *info)
 {
+    struct source_reader *reader = calloc(1, source->mode->reader_size);
     *keys = calloc(1, sizeof **keys);
-    if (!*keys) {
-        return source_no_memory(info);
-    }
-    (*keys)->source = source;
-    const bg_err err = source->mode->keys_open(source, &(*keys)->reader, info);
-    if (err) {
+    if (!*keys || !reader) {
+        free(reader);
         free(*keys);
         *keys = NULL;
+        return source_no_memory(info);
+    }
+    reader->source = source;
+    (*keys)->reader = reader;
+    return BG_OK;
+}
+
+static bg_err source_keys_begin(struct source_reader *reader, bg_errinfo *info)
+{
+    const struct source_mode *mode = reader->source->mode;
+    const bg_err err = mode->keys_begin(reader, info);
+    reader->is_open = !err;
+    if (err) {
+        mode->keys_end(reader);
     }
     return err;
 }
@@ -483,13 +493,16 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
                         bg_errinfo *info)
 {
     struct source_keys *keys = context;
-    const struct source_mode *mode = keys->source->mode;
+    struct source_reader *reader = keys->reader;
+    const struct source_mode *mode = reader->source->mode;
     key_batch_clear(&keys->batch);
-    bg_err err = source_is_stopping(keys->source)
-                     ? source_stopped(info)
-                     : mode->keys_next(keys->reader, &keys->batch, room, info);
+    bg_err err = source_is_stopping(reader->source) ? source_stopped(info) : BG_OK;
+    if (!err && !reader->is_open) {
+        err = source_keys_begin(reader, info);
+    }
+    err = err ? err : mode->keys_next(reader, &keys->batch, room, info);
     if (!err && keys->batch.n == 0 && mode->keys_prove) {
-        err = mode->keys_prove(keys->reader, info);
+        err = mode->keys_prove(reader, info);
     }
     *n = err ? 0 : keys->batch.n;
     if (*n) {
@@ -500,15 +513,19 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
 
 bg_err source_keys_rewind(void *context, bg_errinfo *info)
 {
-    struct source_keys *keys = context;
-    return keys->source->mode->keys_rewind(keys->reader, info);
+    struct source_reader *reader = ((struct source_keys *)context)->reader;
+    (void)info;
+    reader->source->mode->keys_end(reader);
+    reader->is_open = false;
+    return BG_OK;
 }
 
 void source_keys_close(struct source_keys *keys)
 {
     if (keys) {
-        keys->source->mode->keys_close(keys->reader);
+        (void)source_keys_rewind(keys, NULL);
         key_batch_free(&keys->batch);
+        free(keys->reader);
         free(keys);
     }
 }

@@ -456,17 +456,6 @@ struct changes_reader {
     uint64_t epoch;
 };
 
-static bg_err changes_open(struct source *source, void **made, bg_errinfo *info)
-{
-    struct changes_reader *r = calloc(1, sizeof *r);
-    *made = r;
-    if (!r) {
-        return source_no_memory(info);
-    }
-    r->reader.source = source;
-    return BG_OK;
-}
-
 /* Copies the follower's place. */
 static bool changes_place(struct sqlite_changes *changes, struct sqlite_place *place,
                           uint64_t *epoch)
@@ -480,36 +469,19 @@ static bool changes_place(struct sqlite_changes *changes, struct sqlite_place *p
 }
 
 /* Starts a snapshot that includes the follower's place. */
-static bg_err changes_begin(struct changes_reader *r, bg_errinfo *info)
+static bg_err changes_begin(void *context, bg_errinfo *info)
 {
-    struct sqlite_changes *changes = r->reader.source->mode_own;
+    struct changes_reader *r = context;
+    struct sqlite_changes *changes = r->reader.base.source->mode_own;
     struct sqlite_place place;
     if (!changes_place(changes, &place, &r->epoch)) {
         return source_error(info, BG_EINCOMPAT, "keys", NULL,
                             "the follower has not started yet");
     }
-    bg_err err = sqlite_reader_begin(&r->reader, info);
-    err = err ? err
-              : sqlite_history_verify(&r->reader.link, &changes->objects, &place, info);
-    if (err) {
-        sqlite_reader_end(&r->reader);
-    }
-    return err;
-}
-
-static bg_err changes_next(void *context, struct key_batch *batch, size_t room,
-                           bg_errinfo *info)
-{
-    struct changes_reader *r = context;
-    const bg_err err = r->reader.is_open ? BG_OK : changes_begin(r, info);
-    return err ? err : sqlite_reader_next(&r->reader, batch, room, info);
-}
-
-static bg_err changes_rewind(void *context, bg_errinfo *info)
-{
-    (void)info;
-    sqlite_reader_end(&((struct changes_reader *)context)->reader);
-    return BG_OK;
+    const bg_err err = sqlite_reader_begin(&r->reader, info);
+    return err ? err
+               : sqlite_history_verify(&r->reader.link, &changes->objects, &place,
+                                       info);
 }
 
 static bg_err changes_prove(void *context, bg_errinfo *info)
@@ -517,7 +489,7 @@ static bg_err changes_prove(void *context, bg_errinfo *info)
     struct changes_reader *r = context;
     struct sqlite_place place;
     uint64_t epoch;
-    return changes_place(r->reader.source->mode_own, &place, &epoch)
+    return changes_place(r->reader.base.source->mode_own, &place, &epoch)
                    && epoch == r->epoch && sqlite_link_is_fresh(&r->reader.link)
                ? BG_OK
                : source_error(
@@ -525,20 +497,13 @@ static bg_err changes_prove(void *context, bg_errinfo *info)
                    "the follower restarted, or the file was replaced, during the read");
 }
 
-static void changes_close(void *context)
-{
-    struct changes_reader *r = context;
-    sqlite_reader_end(&r->reader);
-    free(r);
-}
-
 const struct source_mode sqlite_changes_mode = {
     .create = changes_create,
     .destroy = changes_destroy,
-    .keys_open = changes_open,
-    .keys_next = changes_next,
-    .keys_rewind = changes_rewind,
+    .reader_size = sizeof(struct changes_reader),
+    .keys_begin = changes_begin,
+    .keys_next = sqlite_reader_next,
     .keys_prove = changes_prove,
-    .keys_close = changes_close,
+    .keys_end = sqlite_reader_end,
     .follow = changes_follow,
 };

@@ -28,28 +28,23 @@ static char *reader_sql(const struct source *source)
 
 bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info)
 {
-    bg_err err = sqlite_link_open(&reader->link, reader->source, false, info);
-    if (err) {
-        return err;
-    }
-    reader->is_open = true;
+    const bg_err err =
+        sqlite_link_open(&reader->link, reader->base.source, false, info);
     reader->ended = false;
-    return sqlite_link_begin(&reader->link, info);
+    return err ? err : sqlite_link_begin(&reader->link, info);
 }
 
-void sqlite_reader_end(struct sqlite_reader *reader)
+void sqlite_reader_end(void *context)
 {
+    struct sqlite_reader *reader = context;
     (void)sqlite3_finalize(reader->rows);
     reader->rows = NULL;
-    if (reader->is_open) {
-        sqlite_link_close(&reader->link);
-    }
-    reader->is_open = false;
+    sqlite_link_close(&reader->link);
 }
 
 static bg_err reader_prepare(struct sqlite_reader *reader, bg_errinfo *info)
 {
-    char *sql = reader_sql(reader->source);
+    char *sql = reader_sql(reader->base.source);
     const bg_err err =
         sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->rows, info)
             : source_no_memory(info);
@@ -57,9 +52,10 @@ static bg_err reader_prepare(struct sqlite_reader *reader, bg_errinfo *info)
     return err;
 }
 
-bg_err sqlite_reader_next(struct sqlite_reader *reader, struct key_batch *batch,
-                          size_t room, bg_errinfo *info)
+bg_err sqlite_reader_next(void *context, struct key_batch *batch, size_t room,
+                          bg_errinfo *info)
 {
+    struct sqlite_reader *reader = context;
     bg_err err = reader->rows || reader->ended ? BG_OK : reader_prepare(reader, info);
     while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
         const int code = sqlite3_step(reader->rows);
@@ -97,55 +93,22 @@ bg_err sqlite_reader_count(struct source *source, uint64_t *count, bg_errinfo *i
 
 /* ---- Without a follower ---------------------------------------------------------------- */
 
-static bg_err plain_open(struct source *source, void **made, bg_errinfo *info)
-{
-    struct sqlite_reader *reader = calloc(1, sizeof *reader);
-    *made = reader;
-    if (!reader) {
-        return source_no_memory(info);
-    }
-    reader->source = source;
-    return BG_OK;
-}
-
 /* Starts the snapshot, and validates the key columns in it. */
-static bg_err plain_begin(struct sqlite_reader *reader, bg_errinfo *info)
+static bg_err plain_begin(void *context, bg_errinfo *info)
 {
+    struct sqlite_reader *reader = context;
     enum key_form form = KEY_FORM_UNKNOWN;
     bg_err err = sqlite_reader_begin(reader, info);
     err = err ? err : sqlite_schema_columns(&reader->link, &form, info);
-    if (err) {
-        sqlite_reader_end(reader);
-        return err;
+    if (!err) {
+        atomic_store(&reader->base.source->form, (int)form);
     }
-    atomic_store(&reader->source->form, (int)form);
-    return BG_OK;
-}
-
-static bg_err plain_next(void *context, struct key_batch *batch, size_t room,
-                         bg_errinfo *info)
-{
-    struct sqlite_reader *reader = context;
-    const bg_err err = reader->is_open ? BG_OK : plain_begin(reader, info);
-    return err ? err : sqlite_reader_next(reader, batch, room, info);
-}
-
-static bg_err plain_rewind(void *reader, bg_errinfo *info)
-{
-    (void)info;
-    sqlite_reader_end(reader);
-    return BG_OK;
-}
-
-static void plain_close(void *reader)
-{
-    sqlite_reader_end(reader);
-    free(reader);
+    return err;
 }
 
 const struct source_mode sqlite_plain_mode = {
-    .keys_open = plain_open,
-    .keys_next = plain_next,
-    .keys_rewind = plain_rewind,
-    .keys_close = plain_close,
+    .reader_size = sizeof(struct sqlite_reader),
+    .keys_begin = plain_begin,
+    .keys_next = sqlite_reader_next,
+    .keys_end = sqlite_reader_end,
 };

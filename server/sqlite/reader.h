@@ -12,9 +12,8 @@
 #include "sqlite/link.h"
 
 struct sqlite_reader {
-    struct source *source;
-    struct sqlite_link link; /* valid while is_open is true */
-    bool is_open;
+    struct source_reader base;
+    struct sqlite_link link;
     sqlite3_stmt *rows; /* NULL before the first key and after the last one */
     bool ended;
 };
@@ -23,11 +22,11 @@ struct sqlite_reader {
 bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info);
 
 /* Adds up to `room` keys to the batch. After the last key, adds none and ends the transaction. */
-bg_err sqlite_reader_next(struct sqlite_reader *reader, struct key_batch *batch,
-                          size_t room, bg_errinfo *info);
+bg_err sqlite_reader_next(void *reader, struct key_batch *batch, size_t room,
+                          bg_errinfo *info);
 
-/* Closes the connection. sqlite_reader_begin can be called again. */
-void sqlite_reader_end(struct sqlite_reader *reader);
+/* Closes the connection, if there is one. sqlite_reader_begin can be called again. */
+void sqlite_reader_end(void *reader);
 
 /* Counts the keys. */
 bg_err sqlite_reader_count(struct source *source, uint64_t *count, bg_errinfo *info);
