@@ -16,15 +16,14 @@
 
 enum { LINK_SLICE = 100 }; /* milliseconds */
 
-static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
-                                 bg_errinfo *info)
+static bg_err link_fail(struct postgres_link *link, const char *what, bg_errinfo *info)
 {
     return source_error(info, BG_EIO, what, NULL, "%s", PQerrorMessage(link->db));
 }
 
 /* Waits until the socket is ready for reading or writing, depending on `events`. */
-static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
-                                 short events, uint64_t deadline, bg_errinfo *info)
+static bg_err link_wait(struct postgres_link *link, const char *what, short events,
+                        uint64_t deadline, bg_errinfo *info)
 {
     for (;;) {
         struct pollfd waits = { .fd = PQsocket(link->db), .events = events };
@@ -52,15 +51,14 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
 /* ---- Life ------------------------------------------------------------------------------ */
 
 /* Discards notices; errors are reported separately. */
-static void postgres_link_ignore(void *context, const char *message)
+static void link_ignore(void *context, const char *message)
 {
     (void)context;
     (void)message;
 }
 
-static bg_err postgres_link_connect(struct postgres_link *link,
-                                    enum postgres_link_use use, uint64_t deadline,
-                                    bg_errinfo *info)
+static bg_err link_connect(struct postgres_link *link, enum postgres_link_use use,
+                           uint64_t deadline, bg_errinfo *info)
 {
     /* Parameters in the URL override the parameters that precede it in this list. The values below detect a dead
      * connection within a minute. */
@@ -82,18 +80,17 @@ static bg_err postgres_link_connect(struct postgres_link *link,
                                    NULL };
     link->db = PQconnectStartParams(names, values, 1);
     if (!link->db || PQstatus(link->db) == CONNECTION_BAD) {
-        return link->db ? postgres_link_fail(link, "source", info)
-                        : source_no_memory(info);
+        return link->db ? link_fail(link, "source", info) : source_no_memory(info);
     }
-    (void)PQsetNoticeProcessor(link->db, postgres_link_ignore, NULL);
+    (void)PQsetNoticeProcessor(link->db, link_ignore, NULL);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
     bg_err err = BG_OK;
     while (!err && state != PGRES_POLLING_OK) {
         const short events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        err = postgres_link_wait(link, "source", events, deadline, info);
+        err = link_wait(link, "source", events, deadline, info);
         state = err ? state : PQconnectPoll(link->db);
         if (!err && state == PGRES_POLLING_FAILED) {
-            err = postgres_link_fail(link, "source", info);
+            err = link_fail(link, "source", info);
         }
     }
     return err;
@@ -102,7 +99,7 @@ static bg_err postgres_link_connect(struct postgres_link *link,
 /* Returns the client encoding for keys. A SQL_ASCII database can store any bytes, but with a different client
  * encoding it rejects bytes that are invalid in that encoding, so a key with such bytes would appear
  * to be absent. */
-static const char *postgres_link_encoding(const struct postgres_link *link)
+static const char *link_encoding(const struct postgres_link *link)
 {
     const char *server = PQparameterStatus(link->db, "server_encoding");
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
@@ -113,7 +110,7 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
  * shorter than the server's deadlock_timeout (1 s), so a deadlock never makes an operator's
  * statement fail. Creating a slot has no lock timeout, because the server must wait for running
  * transactions, and this counts as a lock wait. */
-static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
+static unsigned link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
 }
@@ -125,7 +122,7 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
     char setup[1024];
     *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
     bg_err err = source_nonce(link->nonce, info);
-    err = err ? err : postgres_link_connect(link, use, deadline, info);
+    err = err ? err : link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
         /* Serializable reads could cause application transactions to abort. */
@@ -139,8 +136,8 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                          " set_config('default_transaction_read_only', '%s', false),"
                          " set_config('default_transaction_isolation', 'read"
                          " committed', false)",
-            postgres_link_encoding(link), use == PG_ASKS ? source->how.timeout_ms : 0,
-            postgres_link_lock_timeout(use),
+            link_encoding(link), use == PG_ASKS ? source->how.timeout_ms : 0,
+            link_lock_timeout(use),
             use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }
@@ -166,44 +163,42 @@ bool postgres_link_is_open(const struct postgres_link *link)
 /* ---- Statements ------------------------------------------------------------------------ */
 
 /* Sends all buffered output. */
-static bg_err postgres_link_flush(struct postgres_link *link, const char *what,
-                                  uint64_t deadline, bg_errinfo *info)
+static bg_err link_flush(struct postgres_link *link, const char *what,
+                         uint64_t deadline, bg_errinfo *info)
 {
     int left = PQflush(link->db);
     while (left > 0) {
-        const bg_err err =
-            postgres_link_wait(link, what, POLLIN | POLLOUT, deadline, info);
+        const bg_err err = link_wait(link, what, POLLIN | POLLOUT, deadline, info);
         if (err) {
             return err;
         }
         if (!PQconsumeInput(link->db)) {
-            return postgres_link_fail(link, what, info);
+            return link_fail(link, what, info);
         }
         left = PQflush(link->db);
     }
-    return left < 0 ? postgres_link_fail(link, what, info) : BG_OK;
+    return left < 0 ? link_fail(link, what, info) : BG_OK;
 }
 
 /* Returns the next result, or NULL after the last one. */
-static bg_err postgres_link_result(struct postgres_link *link, const char *what,
-                                   uint64_t deadline, PGresult **result,
-                                   bg_errinfo *info)
+static bg_err link_result(struct postgres_link *link, const char *what,
+                          uint64_t deadline, PGresult **result, bg_errinfo *info)
 {
     *result = NULL;
     while (PQisBusy(link->db)) {
-        const bg_err err = postgres_link_wait(link, what, POLLIN, deadline, info);
+        const bg_err err = link_wait(link, what, POLLIN, deadline, info);
         if (err) {
             return err;
         }
         if (!PQconsumeInput(link->db)) {
-            return postgres_link_fail(link, what, info);
+            return link_fail(link, what, info);
         }
     }
     *result = PQgetResult(link->db);
     return BG_OK;
 }
 
-static bool postgres_link_is_good(const PGresult *result)
+static bool link_is_good(const PGresult *result)
 {
     const ExecStatusType status = PQresultStatus(result);
     return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK
@@ -211,8 +206,8 @@ static bool postgres_link_is_good(const PGresult *result)
 }
 
 /* Reports a server error and keeps the result, which contains the error code. */
-static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
-                                    PGresult *result, bg_errinfo *info)
+static bg_err link_refused(struct postgres_link *link, const char *what,
+                           PGresult *result, bg_errinfo *info)
 {
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const bg_err err = source_error(info, BG_EIO, what, NULL, "%s",
@@ -223,26 +218,25 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
 }
 
 /* Returns the first result of the statement that was sent, and discards any other results. */
-static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
-                                   bool sent, uint64_t deadline, PGresult **wanted,
-                                   bg_errinfo *info)
+static bg_err link_finish(struct postgres_link *link, const char *what, bool sent,
+                          uint64_t deadline, PGresult **wanted, bg_errinfo *info)
 {
     PGresult *first = NULL, *more = NULL;
     PQclear(link->last); /* so that postgres_link_code refers to this statement */
     link->last = NULL;
-    bg_err err = sent ? postgres_link_flush(link, what, deadline, info)
-                      : postgres_link_fail(link, what, info);
-    err = err ? err : postgres_link_result(link, what, deadline, &first, info);
+    bg_err err =
+        sent ? link_flush(link, what, deadline, info) : link_fail(link, what, info);
+    err = err ? err : link_result(link, what, deadline, &first, info);
     do {
         PQclear(more);
         more = NULL;
-        err = err ? err : postgres_link_result(link, what, deadline, &more, info);
+        err = err ? err : link_result(link, what, deadline, &more, info);
     } while (more);
     if (!err && !first) {
-        err = postgres_link_fail(link, what, info);
+        err = link_fail(link, what, info);
     }
-    if (!err && !postgres_link_is_good(first)) {
-        return postgres_link_refused(link, what, first, info);
+    if (!err && !link_is_good(first)) {
+        return link_refused(link, what, first, info);
     }
     if (!err && wanted) {
         *wanted = first;
@@ -258,15 +252,15 @@ enum { LINK_STATEMENT = 64 };
 /* Returns the server-side name of a prepared statement. The name is unique to the connection. Otherwise, a
  * pooler might send a transaction over a connection on which another gate has prepared a statement with the
  * same name, and the wrong statement would be executed. */
-static const char *postgres_link_statement(const struct postgres_link *link,
-                                           const char *name, char text[LINK_STATEMENT])
+static const char *link_statement(const struct postgres_link *link, const char *name,
+                                  char text[LINK_STATEMENT])
 {
     (void)snprintf(text, LINK_STATEMENT, "%.40s_%s", name, link->nonce);
     return text;
 }
 
-static bool postgres_link_send(struct postgres_link *link, const char *sql,
-                               const char *name, const struct postgres_arguments *given)
+static bool link_send(struct postgres_link *link, const char *sql, const char *name,
+                      const struct postgres_arguments *given)
 {
     const int n = given ? given->n : 0;
     if (link->streams) {
@@ -282,9 +276,8 @@ static bool postgres_link_send(struct postgres_link *link, const char *sql,
         types[i] = given->list[i].type;
     }
     char statement[LINK_STATEMENT];
-    return name ? PQsendQueryPrepared(link->db,
-                                      postgres_link_statement(link, name, statement), n,
-                                      values, lengths, formats, 0)
+    return name ? PQsendQueryPrepared(link->db, link_statement(link, name, statement),
+                                      n, values, lengths, formats, 0)
                 : PQsendQueryParams(link->db, sql, n, types, values, lengths, formats,
                                     0);
 }
@@ -293,8 +286,8 @@ bg_err postgres_link_run(struct postgres_link *link, const char *what, const cha
                          const struct postgres_arguments *given, uint64_t deadline,
                          PGresult **result, bg_errinfo *info)
 {
-    const bool sent = postgres_link_send(link, sql, NULL, given);
-    return postgres_link_finish(link, what, sent, deadline, result, info);
+    const bool sent = link_send(link, sql, NULL, given);
+    return link_finish(link, what, sent, deadline, result, info);
 }
 
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
@@ -308,9 +301,9 @@ bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              bg_errinfo *info)
 {
     char statement[LINK_STATEMENT];
-    const bool sent = PQsendPrepare(
-        link->db, postgres_link_statement(link, name, statement), sql, 0, NULL);
-    return postgres_link_finish(link, what, sent, deadline, NULL, info);
+    const bool sent =
+        PQsendPrepare(link->db, link_statement(link, name, statement), sql, 0, NULL);
+    return link_finish(link, what, sent, deadline, NULL, info);
 }
 
 bg_err postgres_link_describe(struct postgres_link *link, const char *what,
@@ -318,17 +311,17 @@ bg_err postgres_link_describe(struct postgres_link *link, const char *what,
                               bg_errinfo *info)
 {
     char statement[LINK_STATEMENT];
-    const bool sent = PQsendDescribePrepared(
-        link->db, postgres_link_statement(link, name, statement));
-    return postgres_link_finish(link, what, sent, deadline, result, info);
+    const bool sent =
+        PQsendDescribePrepared(link->db, link_statement(link, name, statement));
+    return link_finish(link, what, sent, deadline, result, info);
 }
 
 bg_err postgres_link_execute(struct postgres_link *link, const char *what,
                              const char *name, const struct postgres_arguments *given,
                              uint64_t deadline, PGresult **result, bg_errinfo *info)
 {
-    const bool sent = postgres_link_send(link, NULL, name, given);
-    return postgres_link_finish(link, what, sent, deadline, result, info);
+    const bool sent = link_send(link, NULL, name, given);
+    return link_finish(link, what, sent, deadline, result, info);
 }
 
 /* ---- Row by row ------------------------------------------------------------------------ */
@@ -337,24 +330,24 @@ bg_err postgres_link_begin(struct postgres_link *link, const char *what,
                            const char *sql, const struct postgres_arguments *given,
                            bg_errinfo *info)
 {
-    if (!postgres_link_send(link, sql, NULL, given) || !PQsetSingleRowMode(link->db)) {
-        return postgres_link_fail(link, what, info);
+    if (!link_send(link, sql, NULL, given) || !PQsetSingleRowMode(link->db)) {
+        return link_fail(link, what, info);
     }
-    return postgres_link_flush(link, what, 0, info);
+    return link_flush(link, what, 0, info);
 }
 
 bg_err postgres_link_next(struct postgres_link *link, const char *what,
                           uint64_t deadline, PGresult **row, bg_errinfo *info)
 {
     for (;;) {
-        const bg_err err = postgres_link_result(link, what, deadline, row, info);
+        const bg_err err = link_result(link, what, deadline, row, info);
         if (err || !*row) {
             return err;
         }
-        if (!postgres_link_is_good(*row)) {
+        if (!link_is_good(*row)) {
             PGresult *refused = *row;
             *row = NULL;
-            return postgres_link_refused(link, what, refused, info);
+            return link_refused(link, what, refused, info);
         }
         if (PQntuples(*row) > 0) {
             return BG_OK;
@@ -378,13 +371,12 @@ bg_err postgres_link_copy(struct postgres_link *link, const char *what, const ch
     PGresult *result = NULL;
     PQclear(link->last);
     link->last = NULL;
-    bg_err err = postgres_link_send(link, sql, NULL, NULL)
-                     ? postgres_link_flush(link, what, 0, info)
-                     : postgres_link_fail(link, what, info);
-    err = err ? err : postgres_link_result(link, what, 0, &result, info);
+    bg_err err = link_send(link, sql, NULL, NULL) ? link_flush(link, what, 0, info)
+                                                  : link_fail(link, what, info);
+    err = err ? err : link_result(link, what, 0, &result, info);
     if (!err && PQresultStatus(result) != PGRES_COPY_OUT
         && PQresultStatus(result) != PGRES_COPY_BOTH) {
-        return postgres_link_refused(link, what, result, info);
+        return link_refused(link, what, result, info);
     }
     PQclear(result);
     return err;
@@ -395,12 +387,12 @@ bg_err postgres_link_copied(struct postgres_link *link, const char *what, char *
 {
     int got = PQgetCopyData(link->db, line, 1);
     while (got == 0) {
-        const bg_err err = postgres_link_wait(link, what, POLLIN, 0, info);
+        const bg_err err = link_wait(link, what, POLLIN, 0, info);
         if (err) {
             return err;
         }
         if (!PQconsumeInput(link->db)) {
-            return postgres_link_fail(link, what, info);
+            return link_fail(link, what, info);
         }
         got = PQgetCopyData(link->db, line, 1);
     }
@@ -410,8 +402,8 @@ bg_err postgres_link_copied(struct postgres_link *link, const char *what, char *
         return BG_OK;
     }
     *line = NULL;
-    return got == -1 ? postgres_link_finish(link, what, true, 0, NULL, info)
-                     : postgres_link_fail(link, what, info);
+    return got == -1 ? link_finish(link, what, true, 0, NULL, info)
+                     : link_fail(link, what, info);
 }
 
 bool postgres_link_put(const struct source *source, const char *text, size_t len,

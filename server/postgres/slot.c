@@ -70,8 +70,7 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
 /* ---- Creating ---------------------------------------------------------------------------- */
 
 /* Explains errors caused by server settings. */
-static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
-                                    bg_errinfo *info)
+static bg_err slot_refused(struct postgres_link *link, bg_err err, bg_errinfo *info)
 {
     const char *code = postgres_link_code(link);
     if (strcmp(code, "53400") == 0) {
@@ -87,7 +86,7 @@ static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
     return err;
 }
 
-static void postgres_slot_explain(const struct postgres_slot_wait *wait)
+static void slot_explain(const struct postgres_slot_wait *wait)
 {
     static const char sql[] =
         "SELECT who FROM (SELECT backend_xid AS xid, 'process ' || pid::text AS who"
@@ -109,9 +108,9 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
 }
 
 /* Waits without a timeout for the result of CREATE_REPLICATION_SLOT. */
-static bg_err postgres_slot_await(struct postgres_link *link,
-                                  const struct postgres_slot_wait *wait, PGresult **row,
-                                  bg_errinfo *info)
+static bg_err slot_await(struct postgres_link *link,
+                         const struct postgres_slot_wait *wait, PGresult **row,
+                         bg_errinfo *info)
 {
     for (unsigned seconds = 1;; seconds++) {
         const uint64_t deadline = source_now() + SOURCE_SECOND;
@@ -120,10 +119,10 @@ static bg_err postgres_slot_await(struct postgres_link *link,
         const bool waits = err == BG_EIO && PQstatus(link->db) == CONNECTION_OK
                            && PQisBusy(link->db) && source_now() >= deadline;
         if (!waits) {
-            return err ? postgres_slot_refused(link, err, info) : BG_OK;
+            return err ? slot_refused(link, err, info) : BG_OK;
         }
         if (seconds % 60 == 1) {
-            postgres_slot_explain(wait);
+            slot_explain(wait);
         }
     }
 }
@@ -145,7 +144,7 @@ bg_err postgres_slot_create(struct postgres_link *link, const char *name,
     err = err ? err
               : postgres_link_do(link, "replication slot", "SELECT 1", deadline, info);
     err = err ? err : postgres_link_begin(link, "replication slot", sql, NULL, info);
-    err = err ? err : postgres_slot_await(link, wait, &row, info);
+    err = err ? err : slot_await(link, wait, &row, info);
     if (!err && (!row || PQnfields(row) < 4)) {
         err = source_error(info, BG_EIO, "replication slot", NULL,
                            "the server did not return the slot's name and position");

@@ -38,7 +38,7 @@ bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint6
 }
 
 /* Reports that the stream has ended because of a server error or a shutdown. */
-static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info)
+static bg_err stream_ended(struct postgres_link *link, bg_errinfo *info)
 {
     PGresult *result = PQgetResult(link->db);
     const char *why = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -49,7 +49,7 @@ static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info
     return err;
 }
 
-static bg_err postgres_stream_broken(struct postgres_link *link, bg_errinfo *info)
+static bg_err stream_broken(struct postgres_link *link, bg_errinfo *info)
 {
     return source_error(info, BG_EIO, "replication stream", NULL, "%s",
                         PQerrorMessage(link->db));
@@ -61,7 +61,7 @@ bg_err postgres_stream_next(struct postgres_link *link, char **message, size_t *
     int got = PQgetCopyData(link->db, message, 1);
     if (got == 0) {
         if (!PQconsumeInput(link->db) || PQflush(link->db) < 0) {
-            return postgres_stream_broken(link, info);
+            return stream_broken(link, info);
         }
         got = PQgetCopyData(link->db, message, 1);
     }
@@ -70,11 +70,11 @@ bg_err postgres_stream_next(struct postgres_link *link, char **message, size_t *
         *message = NULL;
     }
     return got >= 0    ? BG_OK
-           : got == -1 ? postgres_stream_ended(link, info)
-                       : postgres_stream_broken(link, info);
+           : got == -1 ? stream_ended(link, info)
+                       : stream_broken(link, info);
 }
 
-static void postgres_stream_number(char *to, uint64_t number)
+static void stream_number(char *to, uint64_t number)
 {
     for (int i = 0; i < 8; i++) {
         to[i] = (char)(number >> (56 - 8 * i));
@@ -83,13 +83,13 @@ static void postgres_stream_number(char *to, uint64_t number)
 
 /* Sends a status message: 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional,
  * and this client does not set it. */
-static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
-                                 uint64_t confirmed, bool wants_answer)
+static bool stream_send(struct postgres_link *link, uint64_t written,
+                        uint64_t confirmed, bool wants_answer)
 {
     char reply[34] = { 'r' };
-    postgres_stream_number(reply + 1, written);
-    postgres_stream_number(reply + 9, confirmed);
-    postgres_stream_number(reply + 17, confirmed);
+    stream_number(reply + 1, written);
+    stream_number(reply + 9, confirmed);
+    stream_number(reply + 17, confirmed);
     reply[33] = wants_answer ? 1 : 0;
     return PQputCopyData(link->db, reply, sizeof reply) >= 0;
 }
@@ -100,10 +100,9 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
     /* If a reply contains a flushed position, the server treats this client as a standby, and even the written
      * position can release transactions that are waiting for a standby. So the confirmed and received positions
      * are sent in separate replies. */
-    const bool sent =
-        (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
-        && postgres_stream_send(link, received, 0, true) && PQflush(link->db) >= 0;
-    return sent ? BG_OK : postgres_stream_broken(link, info);
+    const bool sent = (!confirmed || stream_send(link, confirmed, confirmed, false))
+                      && stream_send(link, received, 0, true) && PQflush(link->db) >= 0;
+    return sent ? BG_OK : stream_broken(link, info);
 }
 
 bool postgres_stream_is_refused(const struct postgres_link *link)

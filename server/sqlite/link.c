@@ -13,7 +13,7 @@
 enum { LINK_INSTRUCTIONS = 2000 };
 
 /* Returns nonzero to interrupt the statement. */
-static int sqlite_link_progress(void *context)
+static int link_progress(void *context)
 {
     const struct sqlite_link *link = context;
     return source_is_stopping(link->source)
@@ -21,7 +21,7 @@ static int sqlite_link_progress(void *context)
 }
 
 /* Waits for a lock held by another connection. Returns 0 to stop waiting. */
-static int sqlite_link_busy(void *context, int times)
+static int link_busy(void *context, int times)
 {
     static const struct timespec moment = { 0, 1000000 };
     struct sqlite_link *link = context;
@@ -55,14 +55,13 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         NULL, "%s", sqlite3_errmsg(link->db));
 }
 
-static int64_t sqlite_link_time(const struct statx_timestamp *time)
+static int64_t link_time(const struct statx_timestamp *time)
 {
     return (int64_t)(time->tv_sec * (int64_t)SOURCE_SECOND + time->tv_nsec);
 }
 
 /* Reads the identity and the change time of a file. Returns false if the path does not refer to a regular file. */
-static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
-                                 int64_t *changed)
+static bool link_identify(const char *path, struct sqlite_file *file, int64_t *changed)
 {
     struct statx now;
     *file = (struct sqlite_file){ .inode = 0 };
@@ -73,27 +72,25 @@ static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
         || !S_ISREG(now.stx_mode)) {
         return false;
     }
-    *changed = sqlite_link_time(&now.stx_ctime);
+    *changed = link_time(&now.stx_ctime);
     *file = (struct sqlite_file){ .device = (uint64_t)now.stx_dev_major << 32
                                             | now.stx_dev_minor,
                                   .inode = now.stx_ino,
                                   .names = now.stx_nlink };
     if (now.stx_mask & STATX_BTIME) {
-        file->birth = sqlite_link_time(&now.stx_btime);
+        file->birth = link_time(&now.stx_btime);
     }
     return true;
 }
 
-static bool sqlite_link_is_same(const struct sqlite_file *a,
-                                const struct sqlite_file *b)
+static bool link_is_same(const struct sqlite_file *a, const struct sqlite_file *b)
 {
     return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
 /* Identifies the write-ahead log. SQLite appends the suffix to the path of the file itself, not to the path of a
  * symbolic link. */
-static void sqlite_link_find_logs(const struct sqlite_link *link,
-                                  struct sqlite_file logs[2])
+static void link_find_logs(const struct sqlite_link *link, struct sqlite_file logs[2])
 {
     static const char *const endings[] = { "-wal", "-shm" };
     const char *name = sqlite3_db_filename(link->db, "main");
@@ -101,7 +98,7 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
     int64_t changed;
     for (size_t i = 0; i < 2; i++) {
         (void)snprintf(path, sizeof path, "%s%s", name ? name : "", endings[i]);
-        (void)sqlite_link_identify(path, &logs[i], &changed);
+        (void)link_identify(path, &logs[i], &changed);
     }
 }
 
@@ -113,10 +110,10 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
  * Commits made through another hard link would be invisible, and writing under two names corrupts the database, so the
  * function refuses files with more than one name. Creating a hard link updates the file's change time, which causes the
  * file to be reopened and checked. */
-static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
+static bg_err link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
-    sqlite_link_find_logs(link, link->logs);
+    link_find_logs(link, link->logs);
     if (!err && link->logs[0].inode && link->file.names > 1) {
         return source_error(
             info, BG_EIO, "source", NULL,
@@ -133,7 +130,7 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     struct sqlite_file after;
     int64_t changed;
     *link = (struct sqlite_link){ .source = source };
-    if (!sqlite_link_identify(source->place, &link->file, &link->changed)) {
+    if (!link_identify(source->place, &link->file, &link->changed)) {
         return source_error(info, BG_EIO, "source", NULL,
                             "there is no file %s; create the database first",
                             source->place);
@@ -145,8 +142,8 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     if (code != SQLITE_OK) {
         err = source_error(info, BG_EIO, "source", NULL, "%s",
                            link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
-    } else if (!sqlite_link_identify(source->place, &after, &changed)
-               || !sqlite_link_is_same(&link->file, &after)) {
+    } else if (!link_identify(source->place, &after, &changed)
+               || !link_is_same(&link->file, &after)) {
         err = source_error(info, BG_EIO, "source", NULL, "%s is being replaced",
                            source->place);
     }
@@ -160,9 +157,9 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     /* Without this setting, SQLite may recompile a lookup for each key (because of LIKE, GLOB or statistics in
      * sqlite_stat4), and lookups treat recompilation as a schema change. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
-    sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
-    (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
-    err = sqlite_link_open_log(link, info);
+    sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, link_progress, link);
+    (void)sqlite3_busy_handler(link->db, link_busy, link);
+    err = link_open_log(link, info);
     if (err) {
         sqlite_link_close(link);
     }
@@ -183,11 +180,10 @@ bool sqlite_link_is_fresh(const struct sqlite_link *link)
     struct sqlite_file now, logs[2];
     int64_t changed;
     int moved = 0;
-    sqlite_link_find_logs(link, logs);
-    return sqlite_link_identify(link->source->place, &now, &changed)
-           && sqlite_link_is_same(&link->file, &now)
-           && sqlite_link_is_same(&link->logs[0], &logs[0])
-           && sqlite_link_is_same(&link->logs[1], &logs[1])
+    link_find_logs(link, logs);
+    return link_identify(link->source->place, &now, &changed)
+           && link_is_same(&link->file, &now) && link_is_same(&link->logs[0], &logs[0])
+           && link_is_same(&link->logs[1], &logs[1])
            && sqlite3_file_control(link->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
                   == SQLITE_OK
            && !moved;
@@ -197,7 +193,7 @@ bool sqlite_link_is_unchanged(const struct sqlite_link *link)
 {
     struct sqlite_file now;
     int64_t changed;
-    return sqlite_link_identify(link->source->place, &now, &changed)
+    return link_identify(link->source->place, &now, &changed)
            && changed == link->changed;
 }
 
