@@ -97,25 +97,21 @@ static char *install_body(const struct source *source, size_t column,
                           const struct postgres_keys *keys)
 {
     const struct changes *own = source->mode_own;
-    char *name = source_quote(source->columns.list[column].column);
-    char *body =
-        name ? source_format(
-            "\n%s%s%sDECLARE\n  new_key pg_catalog.%s;\nBEGIN\n  BEGIN\n"
-            "    IF NEW.%s IS NULL OR NEW.%s IS NOT DISTINCT FROM OLD.%s THEN\n"
-            "      RETURN NULL;\n    END IF;\n"
-            "    new_key := NEW.%s;\n"
-            "  EXCEPTION WHEN OTHERS THEN -- e.g. the column was renamed\n"
-            "    new_key := NULL;\n  END;\n"
-            "  IF to_regclass('%s.%s') IS NOT NULL THEN\n"
-            "    INSERT INTO %s.%s (xid, key)"
-            " VALUES (pg_current_xact_id(), new_key);\n  END IF;\n"
-            "  RETURN NULL;\nEND\n",
-            keys->is_enum ? "-- labels: " : "", keys->labels, keys->is_enum ? "\n" : "",
-            install_type(keys), name, name, name, name, own->objects.schema,
-            own->change_table, own->objects.schema, own->change_table)
-             : NULL;
-    free(name);
-    return body;
+    const char *name = source->columns.list[column].sql_column;
+    return source_format(
+        "\n%s%s%sDECLARE\n  new_key pg_catalog.%s;\nBEGIN\n  BEGIN\n"
+        "    IF NEW.%s IS NULL OR NEW.%s IS NOT DISTINCT FROM OLD.%s THEN\n"
+        "      RETURN NULL;\n    END IF;\n"
+        "    new_key := NEW.%s;\n"
+        "  EXCEPTION WHEN OTHERS THEN -- e.g. the column was renamed\n"
+        "    new_key := NULL;\n  END;\n"
+        "  IF to_regclass('%s.%s') IS NOT NULL THEN\n"
+        "    INSERT INTO %s.%s (xid, key)"
+        " VALUES (pg_current_xact_id(), new_key);\n  END IF;\n"
+        "  RETURN NULL;\nEND\n",
+        keys->is_enum ? "-- labels: " : "", keys->labels, keys->is_enum ? "\n" : "",
+        install_type(keys), name, name, name, name, own->objects.schema,
+        own->change_table, own->objects.schema, own->change_table);
 }
 
 static char *install_guard_body(const struct source *source)
@@ -227,18 +223,24 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
 
 /* ---- Statements -------------------------------------------------------------------------- */
 
-/* Adds a statement for each row that a query returns. */
-static bg_err install_add_rows(struct postgres_link *link, struct statements *to,
-                               char *sql, uint64_t deadline, bg_errinfo *info)
+/* Adds a statement for each row, and clears the rows. */
+static void install_add_rows(struct statements *to, PGresult *rows)
+{
+    for (int i = 0; i < PQntuples(rows); i++) {
+        statements_add(to, "%s", PQgetvalue(rows, i, 0));
+    }
+    PQclear(rows);
+}
+
+/* Adds a statement for each row that a query returns, and frees the query. */
+static bg_err install_add_query(struct postgres_link *link, struct statements *to,
+                                char *sql, uint64_t deadline, bg_errinfo *info)
 {
     PGresult *rows = NULL;
     const bg_err err =
         sql ? postgres_link_run(link, "install", sql, NULL, deadline, &rows, info)
             : source_no_memory(info);
-    for (int i = 0; !err && i < PQntuples(rows); i++) {
-        statements_add(to, "%s", PQgetvalue(rows, i, 0));
-    }
-    PQclear(rows);
+    install_add_rows(to, rows);
     free(sql);
     return err;
 }
@@ -289,7 +291,7 @@ static bg_err install_add_drops(struct postgres_link *link, struct statements *t
         char *drops = source_format("%s SELECT 'DROP ' || what || ' CASCADE' FROM named"
                                     " ORDER BY name !~ '^%s[0-9]+$', what",
                                     present, own->function);
-        err = install_add_rows(link, to, drops, deadline, info);
+        err = install_add_query(link, to, drops, deadline, info);
     }
     PQclear(rows);
     PQfreemem(ours);
@@ -379,21 +381,15 @@ static bg_err install_add_triggers(struct postgres_link *link, struct statements
         " all_of"
         " ORDER BY step, n, oid";
     const struct changes *own = install_own(link);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *sql = open_memstream(&text, &size);
-    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
-    fine = fine && postgres_schema_roots(link, sql);
-    if (fine) {
-        (void)fprintf(sql, tree, postgres_schema_attached(link), own->function,
-                      own->objects.schema, own->function, own->function);
-    }
-    fine = (!sql || fclose(sql) == 0) && fine;
-    if (!fine) {
-        free(text);
-        text = NULL;
-    }
-    return install_add_rows(link, to, text, deadline, info);
+    PGresult *rows = NULL;
+    char *tail = source_format(tree, postgres_schema_attached(link), own->function,
+                               own->objects.schema, own->function, own->function);
+    const bg_err err =
+        tail ? postgres_schema_query(link, "install", tail, deadline, &rows, info)
+             : source_no_memory(info);
+    install_add_rows(to, rows);
+    free(tail);
+    return err;
 }
 
 static bg_err install_add_comments(struct postgres_link *link, struct statements *to,
@@ -423,7 +419,7 @@ static bg_err install_add_comments(struct postgres_link *link, struct statements
         " ('GRANT USAGE ON SCHEMA %s TO %%I'),"
         " ('GRANT SELECT, INSERT, DELETE ON %s.%s, %s.%s TO %%I')) AS list(what)",
         in, in, own->change_table, in, own->bookmark);
-    return install_add_rows(link, to, grants, deadline, info);
+    return install_add_query(link, to, grants, deadline, info);
 }
 
 /* Adds all installation statements except BEGIN and COMMIT. */
@@ -442,7 +438,7 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
             " FROM"
             " pg_catalog.pg_namespace WHERE nspname = '%s') ORDER BY step",
             in, in, in);
-        err = install_add_rows(link, to, schema, deadline, info);
+        err = install_add_query(link, to, schema, deadline, info);
     }
     if (!err) {
         install_add_functions(link, to, &keys);

@@ -308,18 +308,13 @@ static bg_err source_postgres_count(struct source *source, uint64_t *count,
     *count = 0;
     for (size_t i = 0; !err && i < source->columns.n; i++) {
         PGresult *rows = NULL;
-        char *table = key_column_table(&source->columns.list[i]);
-        char *column = source_quote(source->columns.list[i].column);
-        char *sql =
-            table && column
-                ? source_format("SELECT pg_catalog.count(%s) FROM %s", column, table)
-                : NULL;
+        const struct key_column *column = &source->columns.list[i];
+        char *sql = source_format("SELECT pg_catalog.count(%s) FROM %s",
+                                  column->sql_column, column->sql_table);
         err = sql ? postgres_link_run(&link, "keys", sql, NULL, 0, &rows, info)
                   : source_no_memory(info);
         *count += err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
         PQclear(rows);
-        free(table);
-        free(column);
         free(sql);
     }
     postgres_link_close(&link);

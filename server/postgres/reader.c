@@ -46,20 +46,14 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
     return err;
 }
 
-static bg_err postgres_reader_copy(struct postgres_reader *reader, bg_errinfo *info)
+static bg_err reader_copy(struct postgres_reader *reader, bg_errinfo *info)
 {
     const struct key_column *from = &reader->base.source->columns.list[reader->column];
-    char *table = key_column_table(from), *column = source_quote(from->column);
-    char *sql = table && column
-                    ? source_format("COPY (SELECT %s FROM %s WHERE %s IS NOT"
-                                    " NULL) TO STDOUT",
-                                    column, table, column)
-                    : NULL;
+    char *sql = source_format("COPY (SELECT %s FROM %s WHERE %s IS NOT NULL) TO STDOUT",
+                              from->sql_column, from->sql_table, from->sql_column);
     const bg_err err = sql ? postgres_link_copy(&reader->link, "keys", sql, info)
                            : source_no_memory(info);
     reader->is_copying = !err;
-    free(table);
-    free(column);
     free(sql);
     return err;
 }
@@ -90,7 +84,7 @@ bg_err postgres_reader_next(void *context, struct key_batch *batch, size_t room,
            && !key_batch_is_full(batch)) {
         char *line = NULL;
         size_t len = 0;
-        err = reader->is_copying ? BG_OK : postgres_reader_copy(reader, info);
+        err = reader->is_copying ? BG_OK : reader_copy(reader, info);
         err =
             err ? err : postgres_link_copied(&reader->link, "keys", &line, &len, info);
         if (!err && !line) {

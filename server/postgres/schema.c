@@ -204,17 +204,9 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info)
 {
     const struct source *source = link->source;
-    char *text = NULL;
-    size_t size = 0;
     PGresult *rows = NULL;
-    FILE *sql = open_memstream(&text, &size);
-    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
-    fine = fine && postgres_schema_roots(link, sql) && fputs(schema_look, sql) >= 0;
-    fine = (!sql || fclose(sql) == 0) && fine;
     bg_err err =
-        fine ? postgres_link_run(link, "keys", text, NULL, deadline, &rows, info)
-             : source_no_memory(info);
-    free(text);
+        postgres_schema_query(link, "keys", schema_look, deadline, &rows, info);
     *keys = (struct postgres_keys){ .form = KEY_FORM_UNKNOWN };
     for (int i = 0; !err && i < PQntuples(rows); i++) {
         struct postgres_keys next = { .form = KEY_FORM_UNKNOWN };

@@ -2,10 +2,9 @@
 #include "source/key_columns.h"
 
 #include "letters.h"
-#include "source/source.h"
+#include "source/driver.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +21,11 @@ static bg_err columns_wrong(const struct columns_text *text, const char *what)
 {
     return source_error(text->info, BG_EINVAL, "keys", columns_expected, "%s at: %.40s",
                         what, *text->at ? text->at : "the end");
+}
+
+static bg_err columns_no_memory(bg_errinfo *info)
+{
+    return source_error(info, BG_ENOMEM, "keys", NULL, "out of memory");
 }
 
 static void columns_skip(struct columns_text *text)
@@ -70,7 +74,7 @@ static bg_err columns_identifier(struct columns_text *text, char **name)
     char *to = malloc(strlen(text->at) + 1);
     *name = to;
     if (!to) {
-        return source_error(text->info, BG_ENOMEM, "keys", NULL, "out of memory");
+        return columns_no_memory(text->info);
     }
     const size_t n =
         *text->at == '"' ? columns_quoted(text, to) : columns_plain(text, to);
@@ -90,6 +94,20 @@ static bg_err columns_sign(struct columns_text *text, char sign)
     return BG_OK;
 }
 
+/* Makes the quoted names. */
+static bg_err columns_quote(struct key_column *column, bg_errinfo *info)
+{
+    char *schema = source_quote(column->schema), *table = source_quote(column->table);
+    column->sql_column = source_quote(column->column);
+    if (schema && table) {
+        column->sql_table = *column->schema ? source_format("%s.%s", schema, table)
+                                            : source_format("%s", table);
+    }
+    free(schema);
+    free(table);
+    return column->sql_table && column->sql_column ? BG_OK : columns_no_memory(info);
+}
+
 static bg_err columns_one(struct columns_text *text, struct key_column *column)
 {
     bg_err err = columns_identifier(text, &column->table);
@@ -100,13 +118,12 @@ static bg_err columns_one(struct columns_text *text, struct key_column *column)
         err = columns_identifier(text, &column->table);
     } else if (!err) {
         column->schema = strdup("");
-        err = column->schema
-                  ? BG_OK
-                  : source_error(text->info, BG_ENOMEM, "keys", NULL, "out of memory");
+        err = column->schema ? BG_OK : columns_no_memory(text->info);
     }
     err = err ? err : columns_sign(text, '(');
     err = err ? err : columns_identifier(text, &column->column);
-    return err ? err : columns_sign(text, ')');
+    err = err ? err : columns_sign(text, ')');
+    return err ? err : columns_quote(column, text->info);
 }
 
 bg_err key_columns_parse(const char *text, bool fold, struct key_columns *columns,
@@ -128,71 +145,27 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
 void key_columns_free(struct key_columns *columns)
 {
     for (size_t i = 0; i < columns->n; i++) {
-        free(columns->list[i].schema);
-        free(columns->list[i].table);
-        free(columns->list[i].column);
+        struct key_column *column = &columns->list[i];
+        free(column->schema);
+        free(column->table);
+        free(column->column);
+        free(column->sql_table);
+        free(column->sql_column);
     }
     columns->n = 0;
 }
 
-/* Prints a quoted identifier. */
-static void columns_print_name(FILE *to, const char *name)
-{
-    (void)fputc('"', to);
-    for (; *name; name++) {
-        if (*name == '"') {
-            (void)fputc('"', to);
-        }
-        (void)fputc(*name, to);
-    }
-    (void)fputc('"', to);
-}
-
-static void columns_print_table(FILE *to, const struct key_column *column)
-{
-    if (*column->schema) {
-        columns_print_name(to, column->schema);
-        (void)fputc('.', to);
-    }
-    columns_print_name(to, column->table);
-}
-
-/* Closes a stream opened by open_memstream. Returns its text, or NULL if out of memory. */
-static char *columns_printed(FILE *to, char **text)
-{
-    const bool failed = !to || ferror(to);
-    if ((to && fclose(to) != 0) || failed) {
-        free(*text);
-        *text = NULL;
-    }
-    return *text;
-}
-
-char *key_column_table(const struct key_column *column)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
-    if (to) {
-        columns_print_table(to, column);
-    }
-    return columns_printed(to, &text);
-}
-
 char *key_columns_lookup(const struct key_columns *columns, const char *comparison)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
-    for (size_t i = 0; to && i < columns->n; i++) {
-        (void)fputs(i ? " UNION ALL SELECT 1 FROM " : "SELECT 1 FROM ", to);
-        columns_print_table(to, &columns->list[i]);
-        (void)fputs(" WHERE ", to);
-        columns_print_name(to, columns->list[i].column);
-        (void)fprintf(to, " %s", comparison);
+    char *text = strdup("");
+    for (size_t i = 0; text && i < columns->n; i++) {
+        const struct key_column *column = &columns->list[i];
+        char *more =
+            source_format("%s%sSELECT 1 FROM %s WHERE %s %s%s", text,
+                          i ? " UNION ALL " : "", column->sql_table, column->sql_column,
+                          comparison, i + 1 == columns->n ? " LIMIT 1" : "");
+        free(text);
+        text = more;
     }
-    if (to) {
-        (void)fputs(" LIMIT 1", to);
-    }
-    return columns_printed(to, &text);
+    return text;
 }

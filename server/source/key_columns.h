@@ -19,6 +19,8 @@ struct key_column {
     char *schema; /* "" if not specified */
     char *table;
     char *column;
+    /* The same as quoted SQL identifiers: "schema"."table", or "table", and "column". */
+    char *sql_table, *sql_column;
 };
 
 enum { KEY_COLUMNS = 16 }; /* maximum number of columns */
@@ -39,9 +41,5 @@ void key_columns_free(struct key_columns *columns);
  * example, "= $1". If there are several columns, their queries are combined with UNION ALL. The caller frees the
  * result. Returns NULL if out of memory. */
 char *key_columns_lookup(const struct key_columns *columns, const char *comparison);
-
-/* Returns schema.table with quoted identifiers. The caller frees the result. Returns NULL if out of
- * memory. */
-char *key_column_table(const struct key_column *column);
 
 #endif

@@ -11,15 +11,10 @@ static char *reader_sql(const struct source *source)
 {
     char *all = strdup("");
     for (size_t i = 0; all && i < source->columns.n; i++) {
-        char *table = key_column_table(&source->columns.list[i]);
-        char *column = source_quote(source->columns.list[i].column);
-        char *more =
-            table && column
-                ? source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
-                                i ? " UNION ALL " : "", column, table, column)
-                : NULL;
-        free(table);
-        free(column);
+        const struct key_column *column = &source->columns.list[i];
+        char *more = source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
+                                   i ? " UNION ALL " : "", column->sql_column,
+                                   column->sql_table, column->sql_column);
         free(all);
         all = more;
     }

@@ -43,12 +43,13 @@ static bool objects_add_triggers(const struct source *source, size_t i,
 {
     const struct key_column *column = &source->columns.list[i];
     char what[16];
-    char *table = source_quote(column->table), *key = source_quote(column->column);
+    const char *key = column->sql_column;
+    char *table = source_quote(column->table); /* without the schema, "main" or none */
     (void)snprintf(what, sizeof what, "insert_%zu", i);
     char *insert = source_object(source, what);
     (void)snprintf(what, sizeof what, "update_%zu", i);
     char *update = source_object(source, what);
-    bool made = table && key && insert && update;
+    bool made = table && insert && update;
     char *body = made ? source_format("BEGIN %s INSERT INTO \"%s\" (token, key)"
                                       " VALUES (random(), NEW.%s); END",
                                       sqlite_objects_sign, objects->changes, key)
@@ -68,7 +69,6 @@ static bool objects_add_triggers(const struct source *source, size_t i,
     made = objects_add(objects, "trigger", update, column->table, on_update) && made;
     free(body);
     free(table);
-    free(key);
     return made;
 }
 

@@ -79,9 +79,9 @@ TEST(columns__make_sql)
     char *lookup = key_columns_lookup(&columns, "= $1");
     CHECK_STR(lookup, "SELECT 1 FROM \"shop\".\"users\" WHERE \"email\" = $1 UNION ALL "
                       "SELECT 1 FROM \"a\"\"b\" WHERE \"c\" = $1 LIMIT 1");
-    char *table = key_column_table(&columns.list[1]);
-    CHECK_STR(table, "\"a\"\"b\"");
+    CHECK_STR(columns.list[0].sql_table, "\"shop\".\"users\"");
+    CHECK_STR(columns.list[1].sql_table, "\"a\"\"b\"");
+    CHECK_STR(columns.list[1].sql_column, "\"c\"");
     free(lookup);
-    free(table);
     key_columns_free(&columns);
 }
