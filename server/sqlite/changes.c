@@ -39,7 +39,6 @@
  * keys written in these ways.
  */
 #include "sqlite/history.h"
-#include "sqlite/install.h"
 #include "sqlite/reader.h"
 
 #include <errno.h>
@@ -58,9 +57,9 @@ enum {
 
 /* The state that the follower and readers share, stored in source->mode_own. */
 struct sqlite_changes {
-    struct sqlite_objects objects;
-    pthread_mutex_t lock; /* protects the fields below */
-    uint64_t epoch;       /* incremented whenever the place is lost or found */
+    struct sqlite_objects objects; /* the first field; see sqlite_objects */
+    pthread_mutex_t lock;          /* protects the fields below */
+    uint64_t epoch;                /* incremented whenever the place is lost or found */
     bool is_placed;
     struct sqlite_place place; /* covers everything reported so far */
 };
@@ -196,8 +195,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
                             "the filter was saved in a different mode");
     }
     bg_err err = sqlite_link_begin(&f->link, info);
-    err =
-        err ? err : sqlite_history_verify(&f->link, &f->changes->objects, &place, info);
+    err = err ? err : sqlite_history_verify(&f->link, &place, info);
     err = err ? err : sqlite_schema_columns(&f->link, &form, info);
     err = sqlite_link_end(&f->link, err, info);
     if (!err) {
@@ -214,7 +212,7 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
 {
     bg_err err = sqlite_link_begin(&f->link, info);
     err = err ? err : sqlite_schema_columns(&f->link, form, info);
-    err = err ? err : sqlite_history_end(&f->link, &f->changes->objects, place, info);
+    err = err ? err : sqlite_history_end(&f->link, place, info);
     return sqlite_link_end(&f->link, err, info);
 }
 
@@ -222,7 +220,7 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
  * database work. This is safe because the gate also deletes the filter's file. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
-    const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);
+    const bg_err err = sqlite_history_forget(f->source, info);
     f->is_distrusted = err == BG_EBUSY;
     return f->is_distrusted ? err : BG_OK;
 }
@@ -233,7 +231,7 @@ static bg_err follower_restart(struct sqlite_follower *f, bg_errinfo *info)
     enum key_form form = KEY_FORM_UNKNOWN;
     bg_err err = follower_find_end(f, &place, &form, info);
     if (err == BG_ENOTFOUND) {
-        err = sqlite_install(f->source, &f->changes->objects, info);
+        err = sqlite_history_install(f->source, info);
         err = err ? err : follower_find_end(f, &place, &form, info);
     }
     if (!err && f->is_distrusted) {
@@ -269,7 +267,7 @@ static bg_err follower_start(struct sqlite_follower *f, bg_errinfo *info)
 static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
                                bg_errinfo *info)
 {
-    return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
+    return sqlite_link_number(&f->link, "source", version, info, "PRAGMA data_version");
 }
 
 /* Reads and reports one batch of keys. Sets *ended if there are no more keys. If *goal is below 0, sets it to the
@@ -277,17 +275,15 @@ static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
 static bg_err follower_read(struct sqlite_follower *f, bool *ended, int64_t *goal,
                             bg_errinfo *info)
 {
-    const struct sqlite_objects *objects = &f->changes->objects;
     struct sqlite_place place = f->place;
     int64_t version = -1;
     bg_err err = sqlite_link_begin(&f->link, info);
     err = err ? err : follower_version(f, &version, info);
-    err = err ? err : sqlite_history_verify(&f->link, objects, &place, info);
+    err = err ? err : sqlite_history_verify(&f->link, &place, info);
     if (!err && *goal < 0) {
-        err = sqlite_history_last(&f->link, objects, goal, info);
+        err = sqlite_history_last(&f->link, goal, info);
     }
-    err = err ? err
-              : sqlite_history_read(&f->link, objects, &place, &f->batch, ended, info);
+    err = err ? err : sqlite_history_read(&f->link, &place, &f->batch, ended, info);
     err = sqlite_link_end(&f->link, err, info);
     if (err) {
         key_batch_clear(&f->batch);
@@ -342,8 +338,8 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     if (rows <= 0 || keep->number > f->place.number || now < f->pruned_at + pause) {
         return;
     }
-    const bg_err err = sqlite_install_prune(f->source, &f->changes->objects,
-                                            keep->number, keep->token, &more, NULL);
+    const bg_err err =
+        sqlite_history_prune(f->source, keep->number, keep->token, &more, NULL);
     if (err || !more) {
         f->pruned_at = now;
     }
@@ -479,9 +475,7 @@ static bg_err changes_begin(void *context, bg_errinfo *info)
                             "the follower has not started yet");
     }
     const bg_err err = sqlite_reader_begin(&r->reader, info);
-    return err ? err
-               : sqlite_history_verify(&r->reader.link, &changes->objects, &place,
-                                       info);
+    return err ? err : sqlite_history_verify(&r->reader.link, &place, info);
 }
 
 static bg_err changes_prove(void *context, bg_errinfo *info)

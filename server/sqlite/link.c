@@ -112,7 +112,7 @@ static void link_find_logs(const struct sqlite_link *link, struct sqlite_file lo
  * file to be reopened and checked. */
 static bg_err link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
-    const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
+    const bg_err err = sqlite_link_execute(link, "source", info, "PRAGMA data_version");
     link_find_logs(link, link->logs);
     if (!err && link->logs[0].inode && link->file.names > 1) {
         return source_error(
@@ -197,37 +197,54 @@ bool sqlite_link_is_unchanged(const struct sqlite_link *link)
            && changed == link->changed;
 }
 
-bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
+/* Prepares a statement and frees its text. */
+static bg_err link_prepare(struct sqlite_link *link, const char *what, char *sql,
                            sqlite3_stmt **statement, bg_errinfo *info)
 {
-    const char *rest = "";
+    const char *rest = "", *wrong = NULL;
+    bg_err err = sql ? BG_OK : source_no_memory(info);
     *statement = NULL;
-    if (sqlite3_prepare_v3(link->db, sql, -1, SQLITE_PREPARE_PERSISTENT, statement,
-                           &rest)
-        != SQLITE_OK) {
-        return sqlite_link_error(link, what, info);
-    }
-    const char *wrong = NULL;
-    if (!*statement || sqlite3_column_count(*statement) == 0) {
+    if (!err
+        && sqlite3_prepare_v3(link->db, sql, -1, SQLITE_PREPARE_PERSISTENT, statement,
+                              &rest)
+               != SQLITE_OK) {
+        err = sqlite_link_error(link, what, info);
+    } else if (!err && (!*statement || sqlite3_column_count(*statement) == 0)) {
         wrong = "a statement without a result";
-    } else if (!sqlite3_stmt_readonly(*statement)) {
+    } else if (!err && !sqlite3_stmt_readonly(*statement)) {
         wrong = "a statement that writes";
-    } else if (rest[strspn(rest, "; \t\r\n")]) {
+    } else if (!err && rest[strspn(rest, "; \t\r\n")]) {
         wrong = "several statements";
     }
+    free(sql);
     if (wrong) {
         (void)sqlite3_finalize(*statement);
         *statement = NULL;
-        return source_error(info, BG_EINVAL, what, "one SELECT", "%s", wrong);
+        err = source_error(info, BG_EINVAL, what, "one SELECT", "%s", wrong);
     }
-    return BG_OK;
+    return err;
 }
 
-bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char *sql,
-                          int64_t *value, bg_errinfo *info)
+bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what,
+                           sqlite3_stmt **statement, bg_errinfo *info,
+                           const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *sql = source_vformat(format, arguments);
+    va_end(arguments);
+    return link_prepare(link, what, sql, statement, info);
+}
+
+bg_err sqlite_link_number(struct sqlite_link *link, const char *what, int64_t *value,
+                          bg_errinfo *info, const char *format, ...)
 {
     sqlite3_stmt *statement;
-    bg_err err = sqlite_link_prepare(link, what, sql, &statement, info);
+    va_list arguments;
+    va_start(arguments, format);
+    char *sql = source_vformat(format, arguments);
+    va_end(arguments);
+    bg_err err = link_prepare(link, what, sql, &statement, info);
     if (err) {
         return err;
     }
@@ -244,32 +261,30 @@ bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char
     return err;
 }
 
-bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
-                           bg_errinfo *info)
+bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, bg_errinfo *info,
+                           const char *format, ...)
 {
-    return sqlite3_exec(link->db, sql, NULL, NULL, NULL) == SQLITE_OK
-               ? BG_OK
-               : sqlite_link_error(link, what, info);
-}
-
-bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
-                                bg_errinfo *info)
-{
-    const bg_err err =
-        sql ? sqlite_link_execute(link, what, sql, info) : source_no_memory(info);
+    va_list arguments;
+    va_start(arguments, format);
+    char *sql = source_vformat(format, arguments);
+    va_end(arguments);
+    const bg_err err = !sql ? source_no_memory(info)
+                       : sqlite3_exec(link->db, sql, NULL, NULL, NULL) != SQLITE_OK
+                           ? sqlite_link_error(link, what, info)
+                           : BG_OK;
     free(sql);
     return err;
 }
 
 bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info)
 {
-    return sqlite_link_execute(link, "source", "BEGIN", info);
+    return sqlite_link_execute(link, "source", info, "BEGIN");
 }
 
 bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info)
 {
     if (!err) {
-        err = sqlite_link_execute(link, "source", "COMMIT", info);
+        err = sqlite_link_execute(link, "source", info, "COMMIT");
     }
     if (!sqlite3_get_autocommit(link->db)) {
         (void)sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);

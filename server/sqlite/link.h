@@ -47,25 +47,27 @@ bool sqlite_link_is_fresh(const struct sqlite_link *link);
  * time. */
 bool sqlite_link_is_unchanged(const struct sqlite_link *link);
 
-/* Prepares a read-only statement. `what` is the setting that errors refer to. */
-bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
-                           sqlite3_stmt **statement, bg_errinfo *info);
-
 /* Reports the error from the last call on this connection. BG_EBUSY means that the database is locked. */
 bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
                          bg_errinfo *info);
 
+/* The following functions format their SQL. `what` is the setting that errors refer to. */
+
+/* Prepares a read-only statement. */
+bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what,
+                           sqlite3_stmt **statement, bg_errinfo *info,
+                           const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* Reads the first column of the first row. Errors: BG_ENOTFOUND if there is no row or the value is NULL. */
-bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char *sql,
-                          int64_t *value, bg_errinfo *info);
+bg_err sqlite_link_number(struct sqlite_link *link, const char *what, int64_t *value,
+                          bg_errinfo *info, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Executes one or more statements. */
-bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
-                           bg_errinfo *info);
-
-/* Executes allocated SQL and frees it. If the SQL is NULL, reports that memory is exhausted. */
-bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
-                                bg_errinfo *info);
+bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, bg_errinfo *info,
+                           const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Starts a transaction. The transaction reads one snapshot, taken by its first SELECT or PRAGMA. */
 bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info);

@@ -41,7 +41,7 @@ static bg_err reader_prepare(struct sqlite_reader *reader, bg_errinfo *info)
 {
     char *sql = reader_sql(reader->base.source);
     const bg_err err =
-        sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->rows, info)
+        sql ? sqlite_link_prepare(&reader->link, "keys", &reader->rows, info, "%s", sql)
             : source_no_memory(info);
     free(sql);
     return err;
@@ -73,15 +73,14 @@ bg_err sqlite_reader_count(struct source *source, uint64_t *count, bg_errinfo *i
     struct sqlite_link link;
     int64_t number = 0;
     char *keys = reader_sql(source);
-    char *sql = keys ? source_format("SELECT count(*) FROM (%s)", keys) : NULL;
     bg_err err =
-        sql ? sqlite_link_open(&link, source, false, info) : source_no_memory(info);
-    free(keys);
+        keys ? sqlite_link_open(&link, source, false, info) : source_no_memory(info);
     if (!err) {
-        err = sqlite_link_number(&link, "keys", sql, &number, info);
+        err = sqlite_link_number(&link, "keys", &number, info,
+                                 "SELECT count(*) FROM (%s)", keys);
         sqlite_link_close(&link);
     }
-    free(sql);
+    free(keys);
     *count = err || number < 0 ? 0 : (uint64_t)number;
     return err;
 }

@@ -108,7 +108,7 @@ void sqlite_objects_free(struct sqlite_objects *objects)
 static bg_err schema_query(struct sqlite_link *link, const char *sql, const char *first,
                            const char *second, sqlite3_stmt **rows, bg_errinfo *info)
 {
-    const bg_err err = sqlite_link_prepare(link, "keys", sql, rows, info);
+    const bg_err err = sqlite_link_prepare(link, "keys", rows, info, "%s", sql);
     if (err) {
         return err;
     }
@@ -133,7 +133,7 @@ static const char *schema_text(sqlite3_stmt *rows, int i)
 bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
                              bg_errinfo *info)
 {
-    return sqlite_link_number(link, "source", "PRAGMA schema_version", version, info);
+    return sqlite_link_number(link, "source", version, info, "PRAGMA schema_version");
 }
 
 /* ---- Key columns ----------------------------------------------------------------------- */
@@ -241,9 +241,9 @@ static bg_err schema_form(struct sqlite_link *link, const struct key_column *col
 static bg_err schema_encoding(struct sqlite_link *link, bool *utf8, bg_errinfo *info)
 {
     int64_t number = 0;
-    const bg_err err = sqlite_link_number(
-        link, "source", "SELECT encoding = 'UTF-8' FROM pragma_encoding", &number,
-        info);
+    const bg_err err =
+        sqlite_link_number(link, "source", &number, info,
+                           "SELECT encoding = 'UTF-8' FROM pragma_encoding");
     *utf8 = number != 0;
     return err;
 }
@@ -298,10 +298,9 @@ static bg_err schema_compare(sqlite3_stmt *row, const struct sqlite_objects *obj
                         type, name);
 }
 
-static bg_err schema_verify_objects(struct sqlite_link *link,
-                                    const struct sqlite_objects *objects,
-                                    bg_errinfo *info)
+static bg_err schema_verify_objects(struct sqlite_link *link, bg_errinfo *info)
 {
+    const struct sqlite_objects *objects = sqlite_objects(link->source);
     sqlite3_stmt *rows;
     size_t found = 0;
     int code = SQLITE_DONE;
@@ -405,9 +404,8 @@ static bg_err schema_verify_trigger(sqlite3_stmt *row, bg_errinfo *info)
     return BG_OK;
 }
 
-static bg_err schema_verify_triggers(struct sqlite_link *link,
-                                     const struct sqlite_objects *objects,
-                                     const char *table, bg_errinfo *info)
+static bg_err schema_verify_triggers(struct sqlite_link *link, const char *table,
+                                     bg_errinfo *info)
 {
     sqlite3_stmt *rows;
     int code = SQLITE_DONE;
@@ -417,7 +415,7 @@ static bg_err schema_verify_triggers(struct sqlite_link *link,
                      " WHERE type = 'trigger' AND substr(name, 1, length(?2)) = ?2)"
                      " SELECT name, sql, rowid > oldest FROM main.sqlite_master, own"
                      " WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE",
-                     table, objects->prefix, &rows, info);
+                     table, sqlite_objects(link->source)->prefix, &rows, info);
     while (!err && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         err = schema_verify_trigger(rows, info);
     }
@@ -428,13 +426,12 @@ static bg_err schema_verify_triggers(struct sqlite_link *link,
     return err;
 }
 
-bg_err sqlite_schema_verify(struct sqlite_link *link,
-                            const struct sqlite_objects *objects, bg_errinfo *info)
+bg_err sqlite_schema_verify(struct sqlite_link *link, bg_errinfo *info)
 {
     const struct key_columns *columns = &link->source->columns;
-    bg_err err = schema_verify_objects(link, objects, info);
+    bg_err err = schema_verify_objects(link, info);
     for (size_t i = 0; !err && i < columns->n; i++) {
-        err = schema_verify_triggers(link, objects, columns->list[i].table, info);
+        err = schema_verify_triggers(link, columns->list[i].table, info);
     }
     return err;
 }

@@ -32,6 +32,12 @@ struct sqlite_objects {
     size_t n;
 };
 
+/* Returns the objects of a source in the `changes` mode, where source->mode_own starts with them. */
+static inline const struct sqlite_objects *sqlite_objects(const struct source *source)
+{
+    return source->mode_own;
+}
+
 /* A comment in the SQL of every object that the service creates. */
 extern const char sqlite_objects_sign[];
 
@@ -52,7 +58,6 @@ bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
 /* Verifies that the objects exist with the expected SQL, and that nothing interferes with them. Errors:
  * BG_ENOTFOUND if objects are missing or have different SQL; BG_EINVAL if only the operator can fix the
  * problem. */
-bg_err sqlite_schema_verify(struct sqlite_link *link,
-                            const struct sqlite_objects *objects, bg_errinfo *info);
+bg_err sqlite_schema_verify(struct sqlite_link *link, bg_errinfo *info);
 
 #endif

@@ -68,8 +68,8 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     /* source_check_lookup rejects columns that cannot be keys, but lookups can still query such columns, which may contain
      * numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
-    err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
-                              info);
+    err = sqlite_link_prepare(link, "lookup", &asker->lookup, info, "%s",
+                              link->source->how.lookup);
     if (!err && sqlite3_bind_parameter_count(asker->lookup) != 1) {
         err = source_error(
             info, BG_EINVAL, "lookup", NULL,
