@@ -492,16 +492,8 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
         err = postgres_link_do(link, "install", all.list[i], deadline, info);
     }
     statements_free(&all);
-    if (err) {
-        const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
-        (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
-        return forbidden && info ? source_error(
-                   info, BG_EINVAL, "install", NULL,
-                   "%.300s; grant the missing privilege to the role, or use install=no",
-                   source_reason(info))
-                                 : err;
-    }
-    return postgres_link_do(link, "install", "COMMIT", deadline, info);
+    err = err ? err : postgres_link_do(link, "install", "COMMIT", deadline, info);
+    return err ? postgres_schema_undo(link, "install", err, deadline, info) : BG_OK;
 }
 
 static bool install_write(FILE *to, const struct source *source,

@@ -10,8 +10,7 @@
 #include "postgres/logical.h"
 #include "postgres/pgoutput.h"
 #include "postgres/publication.h"
-#include "postgres/slot.h"
-#include "postgres/stream.h"
+#include "postgres/replication.h"
 
 #include <stdio.h>
 #include <stdlib.h>

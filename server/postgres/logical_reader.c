@@ -17,8 +17,7 @@
  *      compared with the epoch's twice: in the snapshot, and in a new snapshot after the last key.
  */
 #include "postgres/logical.h"
-#include "postgres/slot.h"
-#include "postgres/stream.h"
+#include "postgres/replication.h"
 #include "util/log.h"
 
 #include <stdio.h>

@@ -97,6 +97,20 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
     return err;
 }
 
+bg_err postgres_schema_undo(struct postgres_link *link, const char *what, bg_err err,
+                            uint64_t deadline, bg_errinfo *info)
+{
+    const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
+    if (postgres_link_is_open(link)) {
+        (void)postgres_link_do(link, what, "ROLLBACK", deadline, NULL);
+    }
+    return forbidden && info ? source_error(
+               info, BG_EINVAL, what, NULL,
+               "%.300s; grant the missing privilege to the role, or use install=no",
+               source_reason(info))
+                             : err;
+}
+
 /* ---- Key columns ------------------------------------------------------------------------- */
 
 /* Describes a kind of relation that cannot be followed. Returns NULL for a table. */

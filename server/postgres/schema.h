@@ -103,6 +103,11 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
                              const char *tail, uint64_t deadline, PGresult **rows,
                              bg_errinfo *info);
 
+/* Rolls back a transaction that creates objects, after the error `err`. Returns the error, or BG_EINVAL with advice in
+ * `info` if the role lacks a privilege. */
+bg_err postgres_schema_undo(struct postgres_link *link, const char *what, bg_err err,
+                            uint64_t deadline, bg_errinfo *info);
+
 /* Writes a string literal. Returns false if out of memory. */
 bool postgres_schema_literal(struct postgres_link *link, FILE *sql, const char *text);
 
