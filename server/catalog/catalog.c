@@ -844,9 +844,7 @@ bg_err catalog_each(struct catalog *catalog,
             err = visit(context, catalog->ordered[i].entry, info);
         }
     }
-    if (!err) {
-        err = visit(context, NULL, info);
-    }
+    err = err ? err : visit(context, NULL, info);
     pthread_mutex_unlock(&catalog->lock);
     return err;
 }

@@ -63,6 +63,9 @@ struct gate {
 /* Returns whether the filter's "no" is trusted (T1 to T3). */
 bool gate_is_trusted(const struct gate *gate);
 
+/* Records whether a lookup, or the check of `lookup`, failed. `why` contains the reason. */
+void gate_note_answer(struct gate *gate, const bg_errinfo *why, bool failed);
+
 void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *text,
                uint64_t keys, double seconds);
 

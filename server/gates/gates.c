@@ -69,7 +69,7 @@ bool gate_is_trusted(const struct gate *gate)
 
 /* ---- Callbacks for the library ------------------------------------------------------------- */
 
-static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
+void gate_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
 {
     if (!failed && !atomic_load_explicit(&gate->ask_failed, memory_order_relaxed)) {
         return;
@@ -87,7 +87,7 @@ static bg_store_answer gates_ask_blindly(void *context, const void *key, size_t 
     struct gate *gate = context;
     bg_errinfo why = { .code = BG_OK };
     const bg_store_answer answer = source_ask(gate->source, key, len, request, &why);
-    gates_note_answer(gate, &why, answer == BG_STORE_ERROR);
+    gate_note_answer(gate, &why, answer == BG_STORE_ERROR);
     return answer;
 }
 
@@ -231,8 +231,7 @@ static bg_err gates_make(const struct gates *gates,
     bg_err err = gate_settings_check(settings, info);
     struct gate *gate = err ? NULL : calloc(1, sizeof *gate);
     if (!gate) {
-        return err ? err
-                   : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
+        return err ? err : source_no_memory(info);
     }
     gates_init_locks(gate);
     gate->how = gates->how;
@@ -249,7 +248,7 @@ static bg_err gates_make(const struct gates *gates,
         how.script = script;
         gate->max_lag = gates_nanoseconds(gate->settings.max_lag);
         err = gates->dir && !(gate->file && script)
-                  ? source_error(info, BG_ENOMEM, "memory", NULL, "out of memory")
+                  ? source_no_memory(info)
                   : source_create(&how, &gate->source, info);
         free(script);
     }
@@ -271,8 +270,7 @@ bg_err gates_create(const struct gates_options *options, struct gates **gates,
                     bg_errinfo *info)
 {
     struct gates *all = calloc(1, sizeof *all);
-    bg_err err =
-        all ? BG_OK : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
+    bg_err err = all ? BG_OK : source_no_memory(info);
     *gates = NULL;
     if (err) {
         return err;
@@ -284,7 +282,7 @@ bg_err gates_create(const struct gates_options *options, struct gates **gates,
         all->dir = strdup(all->how.dir);
         all->how.dir = all->dir;
         err = all->dir ? gate_files_instance(all->dir, all->instance, info)
-                       : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
+                       : source_no_memory(info);
     }
     if (err) {
         gates_free(all);
@@ -346,7 +344,7 @@ bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
         err = source_error(info, BG_EBUSY, "gate", NULL,
                            "the name '%s' is already in use", settings->name);
     } else if (!list) {
-        err = source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
+        err = source_no_memory(info);
     } else {
         err = gate_life_begin(gate, info);
     }

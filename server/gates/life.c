@@ -201,13 +201,7 @@ static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
 {
     bg_errinfo why = { .code = BG_OK };
     const bg_err err = source_check_lookup(gate->source, &why);
-    if (err || atomic_load(&gate->ask_failed)) {
-        (void)pthread_mutex_lock(&gate->lock);
-        atomic_store(&gate->ask_failed, err != BG_OK);
-        (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
-                       err ? why.message : "");
-        (void)pthread_mutex_unlock(&gate->lock);
-    }
+    gate_note_answer(gate, &why, err != BG_OK);
     if (err) {
         *info = why;
     }

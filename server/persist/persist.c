@@ -160,14 +160,13 @@ static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
     err = err || !retired ? err : journal_check(persist->journal, info);
     while (retired) {
         struct retired *next = retired->next;
-        if (!err) {
+        if (err) {
+            persist_retire(persist, retired->file);
+        } else {
             persist_path(persist, retired->file, path);
             (void)unlink(path);
-            free(retired);
-        } else {
-            persist_retire(persist, retired->file);
-            free(retired);
         }
+        free(retired);
         retired = next;
     }
     return err;
@@ -495,59 +494,51 @@ static void persist_describe(const struct entry *entry, const struct entry_base 
     };
 }
 
-static bg_err persist_created(void *context, const struct entry *entry,
-                              const struct entry *before, bg_errinfo *info)
+/* Appends records in one frame. records[0] is reserved: it drops `before`, whose file is released, unless `before` is
+ * NULL. */
+static bg_err persist_append(struct persist *persist, const struct entry *before,
+                             struct journal_record *records, size_t n, bg_errinfo *info)
 {
-    struct persist *persist = context;
-    struct journal_record records[3];
-    char shape[OBJECT_SHAPE_TEXT];
-    size_t n = 0;
-    persist_shape(entry->object, shape);
-    if (before) {
-        records[n++] =
-            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
-    }
-    persist_describe(entry, &entry->base, JOURNAL_CREATE, shape, &records[n++]);
-    if (entry->base.file[0]) { /* (P4) */
-        persist_describe(entry, &entry->base, JOURNAL_BASE, shape, &records[n++]);
-    }
-    const bg_err err = journal_append(persist->journal, records, n, NULL, info);
+    const size_t skip = before ? 0 : 1;
+    records[0] = (struct journal_record){ .type = JOURNAL_DROP,
+                                          .id = before ? before->number : 0 };
+    const bg_err err =
+        journal_append(persist->journal, records + skip, n - skip, NULL, info);
     if (!err && before) {
         persist_retire(persist, before->base.file);
     }
     return err;
+}
+
+static bg_err persist_created(void *context, const struct entry *entry,
+                              const struct entry *before, bg_errinfo *info)
+{
+    struct journal_record records[3];
+    char shape[OBJECT_SHAPE_TEXT];
+    const bool has_file = entry->base.file[0] != 0; /* (P4) */
+    persist_shape(entry->object, shape);
+    persist_describe(entry, &entry->base, JOURNAL_CREATE, shape, &records[1]);
+    if (has_file) {
+        persist_describe(entry, &entry->base, JOURNAL_BASE, shape, &records[2]);
+    }
+    return persist_append(context, before, records, has_file ? 3 : 2, info);
 }
 
 static bg_err persist_dropped(void *context, const struct entry *entry,
                               bg_errinfo *info)
 {
-    struct persist *persist = context;
-    const struct journal_record record = { .type = JOURNAL_DROP, .id = entry->number };
-    const bg_err err = journal_append(persist->journal, &record, 1, NULL, info);
-    if (!err) {
-        persist_retire(persist, entry->base.file);
-    }
-    return err;
+    struct journal_record record;
+    return persist_append(context, entry, &record, 1, info);
 }
 
 static bg_err persist_renamed(void *context, const struct entry *entry, bg_bytes name,
                               const struct entry *before, bg_errinfo *info)
 {
-    struct persist *persist = context;
     struct journal_record records[2];
-    size_t n = 0;
-    if (before) {
-        records[n++] =
-            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
-    }
-    records[n++] = (struct journal_record){ .type = JOURNAL_RENAME,
-                                            .id = entry->number,
-                                            .name = name };
-    const bg_err err = journal_append(persist->journal, records, n, NULL, info);
-    if (!err && before) {
-        persist_retire(persist, before->base.file);
-    }
-    return err;
+    records[1] = (struct journal_record){ .type = JOURNAL_RENAME,
+                                          .id = entry->number,
+                                          .name = name };
+    return persist_append(context, before, records, 2, info);
 }
 
 static bg_err persist_expiring(void *context, const struct entry *entry,
@@ -684,9 +675,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 {
     pthread_mutex_lock(&persist->saving);
     bg_err err = persist_checkpoint_locked(persist, entry, info);
-    if (!err) {
-        err = persist_clean(persist, info);
-    }
+    err = err ? err : persist_clean(persist, info);
     pthread_mutex_unlock(&persist->saving);
     return err;
 }
@@ -907,16 +896,13 @@ static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *inf
     return manifest_append(manifest, &record, info);
 }
 
-static bg_err persist_write_manifest(struct persist *persist,
-                                     struct journal_draft *draft, bg_errinfo *info)
+/* Writes the manifest to a draft or, if `draft` is NULL, to the current journal (journal_fill). */
+static bg_err persist_write_manifest(void *persist, struct journal_draft *draft,
+                                     bg_errinfo *info)
 {
     struct manifest manifest = { .persist = persist, .draft = draft };
-    return catalog_each(persist->server->catalog, manifest_visit, &manifest, info);
-}
-
-static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinfo *info)
-{
-    return persist_write_manifest(context, draft, info);
+    return catalog_each(manifest.persist->server->catalog, manifest_visit, &manifest,
+                        info);
 }
 
 /* Determines an object's base before the older journal records are deleted. If the object has no
@@ -980,7 +966,9 @@ static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
             catalog_release(some[i]);
         }
     }
-    return err ? err : journal_reopen(persist->journal, persist_fill, persist, info);
+    return err ? err
+               : journal_reopen(persist->journal, persist_write_manifest, persist,
+                                info);
 }
 
 static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
@@ -1007,12 +995,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
         keep = first;
         err = persist_save_changed(persist, first, &keep, info);
     }
-    if (!err) {
-        err = persist_write_manifest(persist, NULL, info);
-    }
-    if (!err) {
-        err = journal_remove_before(persist->journal, keep, NULL, info);
-    }
+    err = err ? err : persist_write_manifest(persist, NULL, info);
+    err = err ? err : journal_remove_before(persist->journal, keep, NULL, info);
     return err ? err : persist_clean(persist, info);
 }
 
@@ -1022,11 +1006,12 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
     struct journal_state state = { .bytes = 0 };
+    info = info ? info : &own;
     const uint64_t began = clock_ticks();
     /* The memory limit does not apply to snapshots, because they shrink the journal. */
     const bool before = ledger_exempt(true);
     pthread_mutex_lock(&persist->saving);
-    const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
+    const bg_err err = persist_snapshot_locked(persist, info);
     pthread_mutex_unlock(&persist->saving);
     (void)ledger_exempt(before);
     if (!err) {
@@ -1037,8 +1022,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     if (err) {
         persist->stats.snapshot_failures++;
         (void)snprintf(persist->stats.snapshot_failure,
-                       sizeof persist->stats.snapshot_failure, "%s",
-                       (info ? info : &own)->message);
+                       sizeof persist->stats.snapshot_failure, "%s", info->message);
         atomic_store(&persist->next_try, clock_ticks() + PERSIST_RETRY);
     } else {
         persist->left = state.bytes;
@@ -1051,7 +1035,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     pthread_mutex_unlock(&persist->told_lock);
     if (err) {
         log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "snapshot failed: %s",
-                  (info ? info : &own)->message);
+                  info->message);
     } else {
         log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ NULL, 0 },
                   "saved %zu filters in %.3f s",
@@ -1070,22 +1054,19 @@ static void *persist_work(void *context)
     return NULL;
 }
 
-bool persist_snapshot_start(struct persist *persist)
+/* Takes a snapshot in a background thread, unless one is running or the thread cannot be created. */
+static void persist_snapshot_start(struct persist *persist)
 {
     if (atomic_load(&persist->thread_running)) {
-        return false;
+        return;
     }
-    if (persist->thread_joinable) {
-        pthread_join(persist->thread, NULL);
-        persist->thread_joinable = false;
-    }
+    persist_stop(persist); /* joins the thread of the last snapshot */
     atomic_store(&persist->thread_running, true);
-    if (pthread_create(&persist->thread, NULL, persist_work, persist)) {
+    persist->thread_joinable =
+        pthread_create(&persist->thread, NULL, persist_work, persist) == 0;
+    if (!persist->thread_joinable) {
         atomic_store(&persist->thread_running, false);
-        return false;
     }
-    persist->thread_joinable = true;
-    return true;
 }
 
 static enum journal_policy persist_policy(const struct settings *settings)
@@ -1131,7 +1112,7 @@ void persist_tick(struct persist *persist)
     atomic_store(&persist->displaced, journal_check(persist->journal, NULL) != BG_OK);
     journal_about(persist->journal, &state);
     if (persist_is_due(persist, settings, &state)) {
-        (void)persist_snapshot_start(persist);
+        persist_snapshot_start(persist);
     }
 }
 
@@ -1256,42 +1237,34 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
         .existed = persist_has_files(settings->dir),
     };
     char path[PERSIST_PATH];
-    *persist = NULL;
-    struct packs *packs = made ? packs_create() : NULL;
-    if (!packs) {
-        free(made);
-        return persist_fail(info, BG_ENOMEM,
-                            "out of memory: cannot open the data directory");
-    }
-    made->packs = packs;
-    made->pack_from = PERSIST_PACK_FROM;
-    if (strlen(settings->dir) >= sizeof made->folder) {
-        packs_free(packs);
-        free(made);
-        return persist_fail(info, BG_EINVAL,
-                            "dir: the path has %zu bytes (maximum: %zu)",
-                            strlen(settings->dir), sizeof made->folder - 1);
-    }
-    made->server = server;
-    made->snapshot_ticks = clock_ticks();
-    (void)snprintf(made->folder, sizeof made->folder, "%s", settings->dir);
-    pthread_mutex_init(&made->told_lock, NULL);
-    pthread_mutex_init(&made->saving, NULL);
-    pthread_mutex_init(&made->retired_lock, NULL);
-    persist_path(made, "", path);
     bg_err err = BG_OK;
-    if (mkdir(path, 0700) && errno != EEXIST) {
-        err = persist_fail(info, BG_EIO, "cannot create directory %.300s: %s", path,
-                           text_errno(errno));
-    }
-    if (!err) {
-        err = journal_open(made->folder, &how, &made->journal, info);
+    *persist = NULL;
+    if (!made || !(made->packs = packs_create())) {
+        err = persist_fail(info, BG_ENOMEM,
+                           "out of memory: cannot open the data directory");
+    } else if (strlen(settings->dir) >= sizeof made->folder) {
+        err =
+            persist_fail(info, BG_EINVAL, "dir: the path has %zu bytes (maximum: %zu)",
+                         strlen(settings->dir), sizeof made->folder - 1);
+    } else {
+        (void)snprintf(made->folder, sizeof made->folder, "%s", settings->dir);
+        persist_path(made, "", path);
+        err = mkdir(path, 0700) && errno != EEXIST
+                  ? persist_fail(info, BG_EIO, "cannot create directory %.300s: %s",
+                                 path, text_errno(errno))
+                  : journal_open(made->folder, &how, &made->journal, info);
     }
     if (err) {
-        packs_free(packs);
+        packs_free(made ? made->packs : NULL);
         free(made);
         return err;
     }
+    made->server = server;
+    made->pack_from = PERSIST_PACK_FROM;
+    made->snapshot_ticks = clock_ticks();
+    pthread_mutex_init(&made->told_lock, NULL);
+    pthread_mutex_init(&made->saving, NULL);
+    pthread_mutex_init(&made->retired_lock, NULL);
     *persist = made;
     return BG_OK;
 }

@@ -62,10 +62,6 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
  * another. Errors include BG_EBUSY if persist_load has not finished. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
-/* Like persist_snapshot, but in a background thread. Returns false if a snapshot is already
- * running, or if the thread cannot be created. Must be called from one thread only. */
-bool persist_snapshot_start(struct persist *persist);
-
 /* ---- Delaying replies until their records are durable ---------------------------------- */
 
 /* persist_tail returns the number of the last record so far. persist_safe returns the highest

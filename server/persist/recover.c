@@ -207,13 +207,18 @@ static void founds_clear(struct founds *founds)
     *founds = (struct founds){ NULL, 0, 0, 0 };
 }
 
+static bg_err recovery_no_memory(bg_errinfo *info)
+{
+    return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
+}
+
 /* ---- First pass: determines which objects exist ------------------------------------------ */
 
 static bg_err found_name(struct found *found, bg_bytes name, bg_errinfo *info)
 {
     char *copy = malloc(name.len + 1);
     if (!copy) {
-        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
+        return recovery_no_memory(info);
     }
     if (name.len) {
         memcpy(copy, name.data, name.len);
@@ -245,9 +250,7 @@ static bg_err found_shape(struct found *found, bg_bytes text, bg_errinfo *info)
     const bg_err err = found_text(text, shape, sizeof shape, "a shape", info);
     char *copy = err ? NULL : strdup(shape);
     if (!copy) {
-        return err ? err
-                   : persist_fail(info, BG_ENOMEM,
-                                  "out of memory while reading the journal");
+        return err ? err : recovery_no_memory(info);
     }
     free(found->shape);
     found->shape = copy;
@@ -270,9 +273,7 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
     if (!err && strchr(base.file, '/')) {
         err = persist_fail(info, BG_EFORMAT, "journal: a file name contains '/'");
     }
-    if (!err) {
-        err = found_shape(found, record->shape, info);
-    }
+    err = err ? err : found_shape(found, record->shape, info);
     if (!err) {
         found->base = base;
     }
@@ -285,7 +286,7 @@ static bg_err recovery_create(struct founds *founds,
 {
     struct found *found = founds_add(founds, record->id);
     if (!found) {
-        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
+        return recovery_no_memory(info);
     }
     found->named = sequence;
     found->expiry = record->expiry;
@@ -348,8 +349,7 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
         struct founds_place *from = &r->manifest.places[i];
         struct founds_place *to = founds_place(&r->all, from->id);
         if (!to) {
-            return persist_fail(info, BG_ENOMEM,
-                                "out of memory while reading the journal");
+            return recovery_no_memory(info);
         }
         r->all.empty -= to->found == NULL;
         found_free(to->found);
@@ -447,7 +447,7 @@ static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
     const size_t n = r->all.n;
     struct found **found = calloc(n + 1, sizeof(struct found *));
     if (!found) {
-        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
+        return recovery_no_memory(info);
     }
     for (size_t i = 0; i < n; i++) {
         found[i] = r->all.places[i].found;
@@ -504,6 +504,15 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     return BG_OK;
 }
 
+static bg_err recovery_compare_digest(const struct found *found, const char *digest,
+                                      bg_errinfo *info)
+{
+    return strcmp(digest, found->base.digest) == 0
+               ? BG_OK
+               : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s",
+                              digest, found->base.digest);
+}
+
 static bg_err recovery_open_foreign(const struct found *found,
                                     const struct object_shape *shape, const char *path,
                                     bg_foreign **foreign, bg_errinfo *info)
@@ -516,22 +525,12 @@ static bg_err recovery_open_foreign(const struct found *found,
         return err;
     }
     persist_foreign_digest(bytes, n, digest);
-    err = strcmp(digest, found->base.digest) == 0
-              ? bg_foreign_decode((bg_foreign_format)shape->foreign, bytes, n, NULL,
-                                  foreign, info)
-              : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s", digest,
-                             found->base.digest);
+    err = recovery_compare_digest(found, digest, info);
+    err = err ? err
+              : bg_foreign_decode((bg_foreign_format)shape->foreign, bytes, n, NULL,
+                                  foreign, info);
     free(bytes);
     return err;
-}
-
-static bg_err recovery_compare_digest(const struct found *found,
-                                      const bg_file_info *about, bg_errinfo *info)
-{
-    return strcmp(about->digest_text, found->base.digest) == 0
-               ? BG_OK
-               : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s",
-                              about->digest_text, found->base.digest);
 }
 
 enum {
@@ -547,7 +546,7 @@ static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_err err = bg_encoded_get_info(bytes, n, &about, info);
-    err = err ? err : recovery_compare_digest(found, &about, info);
+    err = err ? err : recovery_compare_digest(found, about.digest_text, info);
     return err ? err : bg_decode(bytes, n, how, filter, info);
 }
 
@@ -557,7 +556,7 @@ static bg_err recovery_open_large(const struct found *found, const char *path,
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_err err = bg_file_get_info(path, &about, info);
-    err = err ? err : recovery_compare_digest(found, &about, info);
+    err = err ? err : recovery_compare_digest(found, about.digest_text, info);
     return err ? err : bg_open(path, how, filter, info);
 }
 
@@ -896,18 +895,14 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
             r->progress(r->context, i + 1, r->all.n);
         }
     }
-    if (!err) {
-        err = journal_replay(persist->journal, recovery_do, r, report, info);
-    }
+    err = err ? err : journal_replay(persist->journal, recovery_do, r, report, info);
     for (size_t i = 0; !err && i < r->all.n; i++) {
         recovery_check_growth(r, r->all.places[i].found);
     }
     if (!err && r->doubts && !forget && !(persist->doubt = doubt_create())) {
         err = persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
-    if (!err) {
-        err = journal_begin(persist->journal, report, info);
-    }
+    err = err ? err : journal_begin(persist->journal, report, info);
     if (!err) {
         recovery_clean(r, report, forget);
         err = recovery_install(r, info);

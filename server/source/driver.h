@@ -141,7 +141,6 @@ char *source_format(const char *format, ...) __attribute__((format(printf, 1, 2)
 char *source_vformat(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));
 
-bg_err source_no_memory(bg_errinfo *info);
 bg_err source_stopped(bg_errinfo *info);
 
 /* Copies a value to the caller's buffer. If `data` is NULL, the value is NULL. */

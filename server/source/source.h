@@ -194,6 +194,8 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+bg_err source_no_memory(bg_errinfo *info);
+
 /* Returns the message of an error without its "WHAT: " prefix, for use in another message. */
 const char *source_reason(const bg_errinfo *info);
 

@@ -283,9 +283,7 @@ bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info)
 
 bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info)
 {
-    if (!err) {
-        err = sqlite_link_execute(link, "source", info, "COMMIT");
-    }
+    err = err ? err : sqlite_link_execute(link, "source", info, "COMMIT");
     if (!sqlite3_get_autocommit(link->db)) {
         (void)sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
     }
