@@ -89,14 +89,11 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     *catalog = NULL;
     struct catalog *made = calloc(1, sizeof *made);
     struct places *places = places_create(CATALOG_PLACES);
-    if (!made || !places || getrandom(secret, sizeof secret, 0) != sizeof secret) {
-        free(made);
-        free(places);
-        return catalog_fail(info, BG_ENOMEM,
-                            "out of memory: cannot create the catalog");
-    }
     const bg_hash_spec hash = { .profile = BG_HASH_KEYED, .secret = secret };
-    const bg_err err = bg_hasher_init(&made->hasher, &hash, info);
+    const bg_err err =
+        made && places && getrandom(secret, sizeof secret, 0) == sizeof secret
+            ? bg_hasher_init(&made->hasher, &hash, info)
+            : catalog_fail(info, BG_ENOMEM, "out of memory: cannot create the catalog");
     if (err) {
         free(made);
         free(places);
@@ -229,12 +226,20 @@ static size_t places_find(const struct places *places, uint64_t hash, bg_bytes n
     }
 }
 
-struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now)
+/* Returns the entry with a name, and sets *at to its slot. Returns NULL if there is none. */
+static struct entry *catalog_find_at(const struct catalog *catalog, bg_bytes name,
+                                     uint64_t now, size_t *at)
 {
     const uint64_t hash = catalog_hash(catalog, name);
     struct entry *entry = NULL;
-    (void)places_find(atomic_load(&catalog->places), hash, name, &entry);
+    *at = places_find(atomic_load(&catalog->places), hash, name, &entry);
     return entry && !entry_expired(entry, now) ? entry : NULL;
+}
+
+struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now)
+{
+    size_t at;
+    return catalog_find_at(catalog, name, now, &at);
 }
 
 /* ---- Changes (the caller holds the lock) ------------------------------------------------- */
@@ -397,13 +402,10 @@ static struct entry *entry_create(const struct catalog *catalog, bg_bytes bytes,
 static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
 {
     const struct places *places = atomic_load(&catalog->places);
-    if (2 * (places->used + 1) > places->mask + 1 && !catalog_grow(catalog)) {
-        return catalog_fail(info, BG_ENOMEM, "out of memory: cannot add a filter");
-    }
-    if (!catalog_order_reserve(catalog)) {
-        return catalog_fail(info, BG_ENOMEM, "out of memory: cannot add a filter");
-    }
-    return BG_OK;
+    const bool crowded = 2 * (places->used + 1) > places->mask + 1;
+    return (!crowded || catalog_grow(catalog)) && catalog_order_reserve(catalog)
+               ? BG_OK
+               : catalog_fail(info, BG_ENOMEM, "out of memory: cannot add a filter");
 }
 
 /* Stores an entry under its name: replaces the current entry, or uses the empty slot. */
@@ -424,13 +426,9 @@ static void catalog_place(struct catalog *catalog, struct entry *entry)
 
 static bg_err catalog_moved(bg_errinfo *info)
 {
-    if (info) {
-        *info = (bg_errinfo){ .code = BG_ECANCELED };
-        (void)snprintf(info->message, sizeof info->message,
-                       "another client replaced, changed or dropped the filter while "
-                       "the command was running; repeat the command");
-    }
-    return BG_ECANCELED;
+    return catalog_fail(info, BG_ECANCELED,
+                        "another client replaced, changed or dropped the filter while "
+                        "the command was running; repeat the command");
 }
 
 /* Returns whether the entry that currently has the name (NULL if there is none) satisfies the
@@ -573,16 +571,6 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* Returns the entry with a name, and sets *at to its slot. Returns NULL if there is none. */
-static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
-                                         uint64_t now, size_t *at)
-{
-    const uint64_t hash = catalog_hash(catalog, name);
-    struct entry *entry = NULL;
-    *at = places_find(atomic_load(&catalog->places), hash, name, &entry);
-    return entry && !entry_expired(entry, now) ? entry : NULL;
-}
-
 static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry,
                                  size_t at, bg_errinfo *info)
 {
@@ -604,7 +592,7 @@ bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
     size_t at = 0;
     bg_err err = BG_OK;
     pthread_mutex_lock(&catalog->lock);
-    struct entry *entry = catalog_find_locked(catalog, name, now, &at);
+    struct entry *entry = catalog_find_at(catalog, name, now, &at);
     if (!catalog_agrees(entry, terms)) {
         err = catalog_moved(info);
     } else if (!entry) {
@@ -633,7 +621,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         return err;
     }
     size_t at = 0; /* search again: growing the table may have moved the entry */
-    (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
+    (void)catalog_find_at(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);
     before = atomic_exchange(&entry->name, name);
@@ -652,10 +640,10 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
         return err;
     }
     pthread_mutex_lock(&catalog->lock);
-    struct entry *entry = catalog_find_locked(catalog, from, now, &at);
+    struct entry *entry = catalog_find_at(catalog, from, now, &at);
     /* An entry that has expired but has not been swept yet is dropped as well, and the drop is
      * recorded. */
-    struct entry *other = catalog_find_locked(catalog, to, 0, &at);
+    struct entry *other = catalog_find_at(catalog, to, 0, &at);
     if (!entry) {
         err = BG_ENOTFOUND;
     } else if (other && only_new && !entry_expired(other, now)) {
@@ -683,7 +671,7 @@ bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expire
     size_t at = 0;
     bg_err err = BG_OK;
     pthread_mutex_lock(&catalog->lock);
-    struct entry *entry = catalog_find_locked(catalog, name, now, &at);
+    struct entry *entry = catalog_find_at(catalog, name, now, &at);
     if (!entry) {
         err = BG_ENOTFOUND;
     } else if (!catalog_expiry_agrees(conditions, atomic_load(&entry->expires),
@@ -757,7 +745,7 @@ size_t catalog_sweep(struct catalog *catalog, uint64_t now)
         looked++;
         if (entry && entry_expired(entry, now)) {
             size_t at = 0;
-            (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
+            (void)catalog_find_at(catalog, catalog_name(entry), 0, &at);
             err = catalog_drop_entry(catalog, entry, at, NULL); /* retried later */
             dropped += !err;
         }
