@@ -61,19 +61,6 @@ static bool pack_parse(const char *reference, struct part *part)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static size_t pack_read_at(int fd, char *to, size_t n, uint64_t offset)
-{
-    size_t got = 0;
-    while (got < n) {
-        const ssize_t more = pread(fd, to + got, n - got, (off_t)(offset + got));
-        if (more == 0 || (more < 0 && errno != EINTR)) {
-            break;
-        }
-        got += more > 0 ? (size_t)more : 0;
-    }
-    return got;
-}
-
 /* Reads the compressed bytes of a part; returns NULL on error. */
 static unsigned char *pack_load(int fd, const struct part *part, const char *reference,
                                 bg_err *err, bg_errinfo *info)
@@ -89,7 +76,7 @@ static unsigned char *pack_load(int fd, const struct part *part, const char *ref
     unsigned char *squeezed = malloc(n + 1);
     if (!squeezed) {
         *err = persist_fail(info, BG_ENOMEM, "out of memory while reading a pack");
-    } else if (pack_read_at(fd, (char *)squeezed, n, part->offset) < n) {
+    } else if (persist_read_at(fd, squeezed, n, part->offset) < n) {
         *err = persist_fail(info, BG_EIO, "cannot read %s: %s", reference,
                             text_errno(errno));
         free(squeezed);
@@ -209,16 +196,10 @@ bg_err pack_begin(const char *folder, const char *name, struct pack_writer **wri
 static bg_err pack_flush(struct pack_writer *writer, bg_errinfo *info)
 {
     const size_t n = writer->used;
-    size_t at = 0;
     writer->used = 0;
-    while (at < n) {
-        const ssize_t done = pwrite(writer->fd, writer->buffer + at, n - at,
-                                    (off_t)(writer->written + at));
-        if (done < 0 && errno != EINTR) {
-            return persist_fail(info, BG_EIO, "cannot write %.300s: %s", writer->path,
-                                text_errno(errno));
-        }
-        at += done > 0 ? (size_t)done : 0;
+    if (persist_write_at(writer->fd, writer->buffer, n, writer->written) < n) {
+        return persist_fail(info, BG_EIO, "cannot write %.300s: %s", writer->path,
+                            text_errno(errno));
     }
     writer->written += n;
     return BG_OK;

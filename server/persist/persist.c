@@ -96,6 +96,34 @@ void persist_path(const struct persist *persist, const char *file,
     (void)snprintf(path, PERSIST_PATH, "%s/filters/%s", persist->folder, file);
 }
 
+size_t persist_read_at(int fd, void *to, size_t n, uint64_t offset)
+{
+    size_t got = 0;
+    while (got < n) {
+        const ssize_t more =
+            pread(fd, (char *)to + got, n - got, (off_t)(offset + got));
+        if (more == 0 || (more < 0 && errno != EINTR)) {
+            break;
+        }
+        got += more > 0 ? (size_t)more : 0;
+    }
+    return got;
+}
+
+size_t persist_write_at(int fd, const void *from, size_t n, uint64_t offset)
+{
+    size_t at = 0;
+    while (at < n) {
+        const ssize_t done =
+            pwrite(fd, (const char *)from + at, n - at, (off_t)(offset + at));
+        if (done < 0 && errno != EINTR) {
+            break;
+        }
+        at += done > 0 ? (size_t)done : 0;
+    }
+    return at;
+}
+
 bool persist_is_lost(const struct entry_base *base)
 {
     const size_t n = sizeof PERSIST_LOST - 1;
@@ -222,21 +250,13 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
                                   const void *bytes, size_t n, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
-    size_t at = 0;
     persist_path(persist, file, path);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         return persist_fail(info, BG_EIO, "cannot create %.300s: %s", path,
                             text_errno(errno));
     }
-    while (at < n) {
-        const ssize_t done = pwrite(fd, (const char *)bytes + at, n - at, (off_t)at);
-        if (done < 0 && errno != EINTR) {
-            break;
-        }
-        at += done > 0 ? (size_t)done : 0;
-    }
-    const bg_err err = at < n || fsync(fd)
+    const bg_err err = persist_write_at(fd, bytes, n, 0) < n || fsync(fd)
                            ? persist_fail(info, BG_EIO, "cannot write %.300s: %s", path,
                                           text_errno(errno))
                            : persist_sync_folder(persist, info);

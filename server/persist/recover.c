@@ -488,12 +488,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
         return err;
     }
     char *memory = malloc((size_t)about.st_size + 1);
-    size_t got = 0;
-    ssize_t more = 1;
-    while (memory && more > 0 && got < (size_t)about.st_size) {
-        more = read(fd, memory + got, (size_t)about.st_size - got);
-        got += more > 0 ? (size_t)more : 0;
-    }
+    const size_t got =
+        memory ? persist_read_at(fd, memory, (size_t)about.st_size, 0) : 0;
     close(fd);
     if (!memory || got < (size_t)about.st_size) {
         free(memory);

@@ -76,6 +76,11 @@ const char *persist_file(const char *file);
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Read or write n bytes at an offset. Return the number of bytes; it is smaller at the end of the file or after an
+ * error. */
+size_t persist_read_at(int fd, void *to, size_t n, uint64_t offset);
+size_t persist_write_at(int fd, const void *from, size_t n, uint64_t offset);
+
 /* Returns whether a file name belongs to a base, including a base that is being written. */
 bool persist_is_base(const char *name);
 
