@@ -44,8 +44,8 @@ enum { DISK_DIGITS = 20, DISK_COPY = 1 << 16 };
 
 /* ---- Names ------------------------------------------------------------------------------- */
 
-void journal_disk_path(const struct journal_disk *disk, uint64_t number,
-                       char path[JOURNAL_DISK_PATH])
+static void disk_path(const struct journal_disk *disk, uint64_t number,
+                      char path[JOURNAL_DISK_PATH])
 {
     (void)snprintf(path, JOURNAL_DISK_PATH, "%s/%s%020" PRIu64 "%s", disk->folder,
                    disk_prefix, number, disk_suffix);
@@ -322,8 +322,9 @@ bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
     return BG_OK;
 }
 
-bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
-                         const char *path, bg_errinfo *info)
+/* Reads all n bytes, or returns an error. */
+static bg_err disk_read(int file, uint64_t offset, void *to, size_t n, const char *path,
+                        bg_errinfo *info)
 {
     char *p = to;
     while (n > 0) {
@@ -394,7 +395,7 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
     if (err) {
         return err;
     }
-    journal_disk_path(disk, header->number, draft->path);
+    disk_path(disk, header->number, draft->path);
     (void)snprintf(draft->made, sizeof draft->made, "%.*s.tmp", JOURNAL_DISK_PATH - 5,
                    draft->path);
     draft->file = open(draft->made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -437,7 +438,7 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
     if (err) {
         return err;
     }
-    journal_disk_path(disk, number, path);
+    disk_path(disk, number, path);
     if (unlink(path) != 0 && errno != ENOENT) {
         return journal_error_system(info, "unlink", path);
     }
@@ -452,7 +453,7 @@ static bg_err disk_rewrite(int file, uint64_t from, uint64_t end, const char *pa
     bg_err err = BG_OK;
     while (from < end && !err) {
         size_t n = end - from < sizeof bytes ? (size_t)(end - from) : sizeof bytes;
-        err = journal_disk_read(file, from, bytes, n, path, info);
+        err = disk_read(file, from, bytes, n, path, info);
         err = err ? err : journal_disk_write(file, from, bytes, n, path, info);
         from += n;
     }
@@ -464,7 +465,7 @@ bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
 {
     char path[JOURNAL_DISK_PATH];
     struct stat about;
-    journal_disk_path(disk, disk->segments[disk->count - 1].number, path);
+    disk_path(disk, disk->segments[disk->count - 1].number, path);
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) {
         return journal_error_system(info, "open", path);
@@ -494,7 +495,7 @@ static bg_err disk_book_read(void *context, uint64_t offset, void *to, size_t n,
                              bg_errinfo *info)
 {
     const struct disk_book *book = context;
-    return journal_disk_read(book->file, offset, to, n, book->path, info);
+    return disk_read(book->file, offset, to, n, book->path, info);
 }
 
 static bg_err disk_take(void *context, size_t i, struct journal_source *source,
@@ -508,7 +509,7 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
                                 "cannot allocate a buffer to read a segment");
         return BG_ENOMEM;
     }
-    journal_disk_path(disk, disk->segments[i].number, book->path);
+    disk_path(disk, disk->segments[i].number, book->path);
     book->file = open(book->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* FIFO */
     bg_err err = BG_OK;
     if (book->file < 0) {

@@ -67,18 +67,12 @@ bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
 bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
                                const char *path, bg_errinfo *info);
 
-void journal_disk_path(const struct journal_disk *disk, uint64_t number,
-                       char path[JOURNAL_DISK_PATH]);
-
 /* Returns the segments in the form that journal_walk needs. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
-/* Read or write all n bytes, or return an error. Both functions take an offset so that a failed
- * write can be retried. */
+/* Writes all n bytes, or returns an error. Takes an offset so that a failed write can be retried. */
 bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
                           const char *path, bg_errinfo *info);
-bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
-                         const char *path, bg_errinfo *info);
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info);
 
 /* A segment created under a temporary name. Call journal_disk_begin, write the frames, and then

@@ -299,15 +299,23 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
     return BG_OK;
 }
 
+bg_err journal_fits(const struct journal *j, size_t bytes, bg_errinfo *info)
+{
+    return bytes <= j->room
+               ? BG_OK
+               : journal_error_why(
+                   info, BG_EQUOTA, "frame",
+                   "the change needs %zu bytes, but at most %zu (half of the "
+                   "buffer) are available",
+                   bytes, j->room);
+}
+
 /* Reserves space for a frame in `active`, writing pending frames first if necessary. */
 static bg_err journal_make_room(struct journal *j, size_t bytes, bg_errinfo *info)
 {
-    if (bytes > j->room) {
-        return journal_error_why(
-            info, BG_EQUOTA, "frame",
-            "the change needs %zu bytes, but at most %zu (half of the "
-            "buffer) are available",
-            bytes, j->room);
+    const bg_err err = journal_fits(j, bytes, info);
+    if (err) {
+        return err;
     }
     while (!j->failure.code && j->room - j->active.used < bytes) {
         if (j->writing) {

@@ -124,12 +124,16 @@ bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
     return err;
 }
 
-/* Removes the segments in which all frame numbers are below `sequence`, oldest first. The caller
- * owns `removing` and holds the lock, which is released during the removal. */
+/* Removes the segments in which all frame numbers are below `sequence`, oldest first, once no other
+ * thread is removing segments. The caller holds the lock, which is released during the removal. */
 static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
                                     uint64_t *removed, bg_errinfo *info)
 {
     bg_err err = BG_OK;
+    while (j->removing) {
+        (void)pthread_cond_wait(&j->turn, &j->lock);
+    }
+    j->removing = true;
     while (!err && j->disk.count > 1 && j->disk.segments[1].first <= sequence) {
         uint64_t number = j->disk.segments[0].number;
         journal_leave(j);
@@ -140,6 +144,8 @@ static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
             *removed += 1;
         }
     }
+    j->removing = false;
+    (void)pthread_cond_broadcast(&j->turn);
     return err;
 }
 
@@ -159,13 +165,7 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     err = err ? err : journal_sync(j, info);
     if (!err && any) {
         journal_enter(j);
-        while (j->removing) {
-            (void)pthread_cond_wait(&j->turn, &j->lock);
-        }
-        j->removing = true;
         err = journal_remove_inside(j, sequence, &count, info);
-        j->removing = false;
-        (void)pthread_cond_broadcast(&j->turn);
         journal_leave(j);
     }
     if (removed) {
@@ -201,13 +201,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     unsigned char small[JOURNAL_ON_STACK];
     size_t bytes;
     bg_err err = journal_measure(records, n, &bytes, info);
-    if (!err && JOURNAL_HEAD + bytes > j->room) {
-        err = journal_error_why(
-            info, BG_EQUOTA, "frame",
-            "the change needs %zu bytes, but at most %zu (half of the "
-            "buffer) are available",
-            JOURNAL_HEAD + bytes, j->room);
-    }
+    err = err ? err : journal_fits(j, JOURNAL_HEAD + bytes, info);
     if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {
         err = journal_draft_write(draft, info);
     }
@@ -297,14 +291,8 @@ bg_err journal_reopen(struct journal *j, journal_fill *fill, void *context,
     uint64_t first = j->header.first;
     journal_give_both(j);
     if (!err) {
-        while (j->removing) {
-            (void)pthread_cond_wait(&j->turn, &j->lock);
-        }
-        j->removing = true;
         /* The next journal_begin removes any segments that cannot be removed now. */
         (void)journal_remove_inside(j, first, &removed, NULL);
-        j->removing = false;
-        (void)pthread_cond_broadcast(&j->turn);
     }
     journal_leave(j);
     return err;

@@ -154,6 +154,9 @@ void journal_switch(struct journal *j, const struct journal_header *header,
 bg_err journal_measure(const struct journal_record *records, size_t n, size_t *bytes,
                        bg_errinfo *info);
 
+/* Returns BG_EQUOTA if a frame of this size does not fit into a buffer. */
+bg_err journal_fits(const struct journal *j, size_t bytes, bg_errinfo *info);
+
 /* Encodes records into `small` (JOURNAL_ON_STACK bytes) if they fit, and otherwise into newly
  * allocated memory, which the caller frees. Returns NULL if out of memory (BG_ENOMEM). */
 unsigned char *journal_encode(const struct journal_record *records, size_t n,
