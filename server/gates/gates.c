@@ -15,6 +15,7 @@
 #include "gates/gate.h"
 
 #include "gates/files.h"
+#include "util/timed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,8 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
     }
 }
 
-bool gate_is_trusted(const struct gate *gate)
+/* Returns whether the filter's "no" is trusted (T1 to T3). */
+static bool gate_is_trusted(const struct gate *gate)
 {
     const uint64_t built = atomic_load(&gate->built);
     if (built == 0 || built != atomic_load(&gate->needed)) {
@@ -213,17 +215,6 @@ static void gates_unmake(struct gate *gate)
     free(gate);
 }
 
-static void gates_init_locks(struct gate *gate)
-{
-    pthread_condattr_t attributes;
-    (void)pthread_mutex_init(&gate->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&gate->wake, &attributes);
-    (void)pthread_cond_init(&gate->caught, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-}
-
 static bg_err gates_make(const struct gates *gates,
                          const struct gate_settings *settings, struct gate **made,
                          bg_errinfo *info)
@@ -233,7 +224,9 @@ static bg_err gates_make(const struct gates *gates,
     if (!gate) {
         return err ? err : source_no_memory(info);
     }
-    gates_init_locks(gate);
+    (void)pthread_mutex_init(&gate->lock, NULL);
+    timed_init(&gate->wake);
+    timed_init(&gate->caught);
     gate->how = gates->how;
     gate->source_up = true;
     err = gate_settings_copy(&gate->settings, settings);

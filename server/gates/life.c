@@ -25,6 +25,7 @@
 
 #include "gates/files.h"
 #include "text.h"
+#include "util/timed.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -130,13 +131,6 @@ static void gate_life_state(void *context, bool up, const char *why)
     }
 }
 
-static void gate_life_wait(struct gate *gate, pthread_cond_t *condition, uint64_t until)
-{
-    const struct timespec time = { .tv_sec = (time_t)(until / LIFE_SECOND),
-                                   .tv_nsec = (long)(until % LIFE_SECOND) };
-    (void)pthread_cond_timedwait(condition, &gate->lock, &time);
-}
-
 void gate_life_await(struct gate *gate)
 {
     const uint64_t now = source_now(), until = now + gate->max_lag;
@@ -144,7 +138,7 @@ void gate_life_await(struct gate *gate)
     while (!gate->stopping && atomic_load(&gate->caught_up) < now
            && source_now() < until) {
         source_look(gate->source);
-        gate_life_wait(gate, &gate->caught, until);
+        (void)timed_wait(&gate->caught, &gate->lock, until);
     }
     (void)pthread_mutex_unlock(&gate->lock);
 }
@@ -470,7 +464,7 @@ static void gate_life_turn(struct gate_life *life)
         /* The timeout is short so that a stale filter is detected in time. */
         uint64_t until = now + LIFE_SECOND / 4;
         until = life->retry > now && life->retry < until ? life->retry : until;
-        gate_life_wait(gate, &gate->wake, until);
+        (void)timed_wait(&gate->wake, &gate->lock, until);
     }
 }
 

@@ -7,6 +7,7 @@
  * checksum seed (journal/frame.h).
  */
 #include "journal/state.h"
+#include "util/timed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,17 +36,6 @@ static bg_err journal_take_options(struct journal *j, const struct journal_optio
                                  "cannot allocate %zu bytes for the journal", buffer);
     }
     return BG_OK;
-}
-
-static void journal_init_locks(struct journal *j)
-{
-    pthread_condattr_t steady;
-    (void)pthread_mutex_init(&j->lock, NULL);
-    (void)pthread_cond_init(&j->turn, NULL);
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&j->work, &steady);
-    (void)pthread_condattr_destroy(&steady);
 }
 
 static void journal_free(struct journal *j)
@@ -78,7 +68,9 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
     atomic_init(&j->next, 1);
     atomic_init(&j->written, 0);
     atomic_init(&j->synced, 0);
-    journal_init_locks(j);
+    (void)pthread_mutex_init(&j->lock, NULL);
+    (void)pthread_cond_init(&j->turn, NULL);
+    timed_init(&j->work);
     bg_err err = journal_take_options(j, options, info);
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     err = err ? err : journal_disk_lock(&j->disk, info);

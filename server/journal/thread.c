@@ -7,6 +7,7 @@
  * and in order.
  */
 #include "journal/state.h"
+#include "util/timed.h"
 
 #include <errno.h>
 
@@ -35,15 +36,6 @@ static void journal_tell_news(struct journal *j)
     told->durable = now.durable;
 }
 
-/* Waits for work, but no later than `until` on the monotonic clock. Returns true if that time has
- * been reached. */
-static bool journal_pause(struct journal *j, uint64_t until)
-{
-    struct timespec time = { .tv_sec = (time_t)(until / JOURNAL_SECOND),
-                             .tv_nsec = (long)(until % JOURNAL_SECOND) };
-    return pthread_cond_timedwait(&j->work, &j->lock, &time) == ETIMEDOUT;
-}
-
 static void journal_work(struct journal *j, uint64_t *tick)
 {
     if (j->failed) {
@@ -58,7 +50,7 @@ static void journal_work(struct journal *j, uint64_t *tick)
             j->sleeping = false;
         }
         *tick = journal_monotonic(NULL) + JOURNAL_SECOND;
-    } else if (journal_pause(j, *tick)) {
+    } else if (!timed_wait(&j->work, &j->lock, *tick)) {
         (void)journal_tick_inside(j, NULL);
         *tick = journal_monotonic(NULL) + JOURNAL_SECOND;
     }

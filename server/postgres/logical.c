@@ -34,6 +34,7 @@
 #include "postgres/logical.h"
 
 #include "postgres/publication.h"
+#include "util/timed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,16 +142,12 @@ bg_err logical_emit(struct postgres_link *link, const struct logical *logical,
 static bg_err logical_create(struct source *source, bg_errinfo *info)
 {
     struct logical *logical = calloc(1, sizeof *logical);
-    pthread_condattr_t monotonic;
     if (!logical) {
         return source_no_memory(info);
     }
     source->mode_own = logical;
     (void)pthread_mutex_init(&logical->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&logical->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    timed_init(&logical->changed);
     logical->object = source_object(source, "");
     return logical->object ? BG_OK : source_no_memory(info);
 }

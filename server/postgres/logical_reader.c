@@ -19,6 +19,7 @@
 #include "postgres/logical.h"
 #include "postgres/replication.h"
 #include "util/log.h"
+#include "util/timed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,10 +166,8 @@ static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
     (void)pthread_mutex_lock(&logical->lock);
     while (!source_is_stopping(mine->reader.base.source)
            && (state = reader_look(mine, logical, nonce)) == READER_WAITS) {
-        const uint64_t then = source_now() + 100 * SOURCE_MILLISECOND;
-        const struct timespec until = { .tv_sec = (time_t)(then / SOURCE_SECOND),
-                                        .tv_nsec = (long)(then % SOURCE_SECOND) };
-        (void)pthread_cond_timedwait(&logical->changed, &logical->lock, &until);
+        (void)timed_wait(&logical->changed, &logical->lock,
+                         source_now() + 100 * SOURCE_MILLISECOND);
     }
     (void)pthread_mutex_unlock(&logical->lock);
     switch (state) {

@@ -7,6 +7,7 @@
 #include "source/pool.h"
 
 #include "source/driver.h"
+#include "util/timed.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -31,7 +32,6 @@ struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
                                      uint32_t most)
 {
     struct source_pool *pool = calloc(1, sizeof *pool);
-    pthread_condattr_t attributes;
     if (!pool) {
         return NULL;
     }
@@ -39,10 +39,7 @@ struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
     pool->owner = owner;
     pool->most = most < POOL_MAX ? most : POOL_MAX;
     (void)pthread_mutex_init(&pool->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&pool->returned, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    timed_init(&pool->returned);
     return pool;
 }
 
@@ -118,9 +115,7 @@ static void *source_pool_pop(struct source_pool *pool)
  * the lock. */
 static bool source_pool_wait(struct source_pool *pool, uint64_t deadline)
 {
-    const struct timespec until = { .tv_sec = (time_t)(deadline / SOURCE_SECOND),
-                                    .tv_nsec = (long)(deadline % SOURCE_SECOND) };
-    return pthread_cond_timedwait(&pool->returned, &pool->lock, &until) == 0
+    return timed_wait(&pool->returned, &pool->lock, deadline)
            || source_now() < deadline;
 }
 
