@@ -78,7 +78,7 @@ uint64_t postgres_changes_deadline(const struct source *source)
     return source_now() + (timeout > usual ? timeout : usual);
 }
 
-struct changes_epoch postgres_changes_epoch(const struct source *source)
+static struct changes_epoch changes_epoch_of(const struct source *source)
 {
     struct changes *own = source->mode_own;
     (void)pthread_mutex_lock(&own->lock);
@@ -98,8 +98,9 @@ void postgres_changes_set_epoch(struct source *source,
 
 /* ---- Transactions ------------------------------------------------------------------------ */
 
-bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
-                             struct changes_epoch *found, bg_errinfo *info)
+/* Verifies in the current transaction that the tables can be followed. */
+static bg_err changes_look(struct postgres_link *link, uint64_t deadline,
+                           struct changes_epoch *found, bg_errinfo *info)
 {
     const struct changes *own = link->source->mode_own;
     *found = (struct changes_epoch){ .number = 0 };
@@ -141,7 +142,7 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
     if (!err && writes) {
         err = changes_lock(link, deadline, info);
     }
-    return err ? err : postgres_changes_look(link, deadline, found, info);
+    return err ? err : changes_look(link, deadline, found, info);
 }
 
 /* Starts a transaction and verifies the installed objects. */
@@ -200,7 +201,7 @@ static bg_err changes_unproven(bg_errinfo *info, const char *why)
 static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
                             bg_errinfo *info)
 {
-    const struct changes_epoch first = postgres_changes_epoch(source);
+    const struct changes_epoch first = changes_epoch_of(source);
     const uint64_t needed = first.pending ? first.pending : first.number;
     const uint64_t end = source_now() + changes_patience;
     *epoch = first;
@@ -212,7 +213,7 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
             break;
         }
         (void)poll(NULL, 0, 10);
-        *epoch = postgres_changes_epoch(source);
+        *epoch = changes_epoch_of(source);
         if (!epoch->pending && epoch->number < needed) {
             break; /* the server crashed and lost the changes */
         }
@@ -278,7 +279,7 @@ static bg_err changes_keys_begin(void *context, bg_errinfo *info)
     bg_err err = changes_await(source, &r->epoch, info);
     err = err ? err : postgres_reader_begin(&r->reader, NULL, info);
     const uint64_t deadline = postgres_changes_deadline(source);
-    err = err ? err : postgres_changes_look(link, deadline, &found, info);
+    err = err ? err : changes_look(link, deadline, &found, info);
     return err ? err : changes_sees(link, &r->epoch, &found, deadline, info);
 }
 
@@ -292,7 +293,7 @@ static bg_err changes_keys_prove(void *context, bg_errinfo *info)
     bg_err err = postgres_link_do(link, "keys", "COMMIT", deadline, info);
     err = err ? err : postgres_changes_begin(link, false, deadline, &found, info);
     err = err ? err : changes_sees(link, &r->epoch, &found, deadline, info);
-    if (!err && strcmp(postgres_changes_epoch(source).nonce, r->epoch.nonce) != 0) {
+    if (!err && strcmp(changes_epoch_of(source).nonce, r->epoch.nonce) != 0) {
         err = changes_unproven(info, "the follower restarted during the read");
     }
     return err;

@@ -66,12 +66,8 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
 
 /* ---- postgres/changes.c ------------------------------------------------------------------ */
 
-/* Verifies in the current transaction that the tables can be followed, and sets the identity and fingerprint in
- * `found`. Until the transaction ends, the server prints values in the form that the filter stores. */
-bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
-                             struct changes_epoch *found, bg_errinfo *info);
-
-/* Starts a transaction and calls postgres_changes_look. */
+/* Starts a transaction, verifies that the tables can be followed, and sets the identity and fingerprint in `found`.
+ * Until the transaction ends, the server prints values in the form that the filter stores. */
 bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
                               uint64_t deadline, struct changes_epoch *found,
                               bg_errinfo *info);
@@ -81,8 +77,6 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
 bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
                                struct changes_epoch *found, bg_errinfo *info);
 
-/* Copies the epoch. */
-struct changes_epoch postgres_changes_epoch(const struct source *source);
 void postgres_changes_set_epoch(struct source *source,
                                 const struct changes_epoch *epoch);
 

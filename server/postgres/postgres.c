@@ -46,11 +46,6 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     return BG_OK;
 }
 
-static void source_postgres_destroy(struct source *source)
-{
-    (void)source;
-}
-
 /* ---- Lookups --------------------------------------------------------------------------- */
 
 static void source_postgres_disconnect(void *connection)
@@ -334,7 +329,6 @@ static bg_err source_postgres_check(struct source *source, bg_errinfo *info)
 
 const struct source_ops source_postgres_ops = {
     .create = source_postgres_create,
-    .destroy = source_postgres_destroy,
     .pool = { source_postgres_connect, source_postgres_disconnect,
               source_postgres_is_fresh },
     .ask = source_postgres_ask,

@@ -50,9 +50,8 @@ struct source_reader {
 };
 
 struct source_ops {
-    /* Validates the database-specific settings, creates source->own and selects source->mode. */
+    /* Validates the database-specific settings and selects source->mode. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
-    void (*destroy)(struct source *source);
     /* Operations for the pool of lookup connections, whose owner is the source. */
     struct pool_ops pool;
     /* Looks up a key. Sets *broken if the connection is unusable. */
@@ -73,7 +72,6 @@ struct source {
     _Atomic int form; /* an enum key_form */
     /* The keys are binary, and the database prints them as \x followed by hex digits. */
     atomic_bool prints_hex;
-    void *own;      /* private data of the database driver */
     void *mode_own; /* private data of the mode */
     struct source_pool *pool;
     atomic_bool stopping;

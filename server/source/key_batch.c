@@ -28,7 +28,9 @@ static bool key_batch_grow(struct key_batch *batch, size_t len)
     return bytes != NULL;
 }
 
-char *key_batch_place(struct key_batch *batch, size_t len)
+/* Adds a key of the given length and returns a pointer to its bytes, which the caller fills in. Returns NULL if
+ * out of memory or if the batch already contains KEY_BATCH keys. */
+static char *key_batch_place(struct key_batch *batch, size_t len)
 {
     if (batch->n == KEY_BATCH || !key_batch_grow(batch, len)) {
         return NULL;

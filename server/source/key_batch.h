@@ -25,10 +25,6 @@ struct key_batch {
 
 bool key_batch_is_full(const struct key_batch *batch);
 
-/* Adds a key of the given length and returns a pointer to its bytes, which the caller fills in. Returns NULL if
- * out of memory or if the batch already contains KEY_BATCH keys. */
-char *key_batch_place(struct key_batch *batch, size_t len);
-
 /* Copies a key into the batch, which must not be full. Returns false if out of memory. */
 bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
 

@@ -384,9 +384,6 @@ void source_free(struct source *source)
     if (source->mode && source->mode->destroy) {
         source->mode->destroy(source);
     }
-    if (source->ops) {
-        source->ops->destroy(source);
-    }
     const struct source_settings *how = &source->how;
     const char *texts[] = { how->name,   how->instance, how->url,     how->keys,
                             how->lookup, how->follow,   how->promise, how->script };

@@ -39,11 +39,6 @@ static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
     return BG_OK;
 }
 
-static void source_sqlite_destroy(struct source *source)
-{
-    (void)source;
-}
-
 /* ---- Connections ----------------------------------------------------------------------- */
 
 static void source_sqlite_disconnect(void *connection)
@@ -253,7 +248,6 @@ static bg_err source_sqlite_check(struct source *source, bg_errinfo *info)
 
 const struct source_ops source_sqlite_ops = {
     .create = source_sqlite_create,
-    .destroy = source_sqlite_destroy,
     .pool = { source_sqlite_connect, source_sqlite_disconnect, source_sqlite_is_fresh },
     .ask = source_sqlite_ask,
     .check = source_sqlite_check,
