@@ -245,15 +245,11 @@ static bg_err changes_sees(struct postgres_link *link,
     if (strcmp(found->fingerprint, epoch->fingerprint) != 0) {
         return changes_unproven(info, "the schema has changed");
     }
-    char number[24];
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)epoch->number);
-    const struct postgres_arguments given = {
-        2, { { .data = epoch->nonce }, { .data = number } }
-    };
+    const struct postgres_arguments given = { 1, { { .data = epoch->nonce } } };
     PGresult *rows = NULL;
-    char *sql = source_format("SELECT FROM %s WHERE nonce = $1"
-                              " AND number >= $2::bigint LIMIT 1",
-                              own->bookmark_path);
+    char *sql = source_format("SELECT FROM %s WHERE nonce = $1 AND number >= %llu"
+                              " LIMIT 1",
+                              own->bookmark_path, (unsigned long long)epoch->number);
     bg_err err =
         sql ? postgres_link_run(link, "bookmark", sql, &given, deadline, &rows, info)
             : source_no_memory(info);

@@ -166,26 +166,21 @@ static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 /* Finds the bookmark from which to continue, and the number of the next bookmark. */
 static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info)
 {
-    char number[24], pending[24];
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)f->epoch.number);
-    (void)snprintf(pending, sizeof pending, "%llu",
-                   (unsigned long long)f->epoch.pending);
-    const struct postgres_arguments given = { 4,
-                                              { { .data = f->epoch.origin },
-                                                { .data = number },
-                                                { .data = f->epoch.nonce },
-                                                { .data = pending } } };
+    const struct postgres_arguments given = {
+        2, { { .data = f->epoch.origin }, { .data = f->epoch.nonce } }
+    };
     PGresult *rows = NULL;
-    const bg_err err =
-        follower_run(f,
-                     source_format("SELECT (SELECT max(number) FROM %s WHERE"
-                                   " (nonce = $1 AND number = $2::bigint) OR"
-                                   " (nonce = $3 AND number = $4::bigint)),"
-                                   " (SELECT max(number) + 1 FROM %s),"
-                                   " set_config('enable_seqscan', 'off', true),"
-                                   " set_config('synchronous_commit', 'local', true)",
-                                   f->own->bookmark_path, f->own->bookmark_path),
-                     &given, &rows, info);
+    const bg_err err = follower_run(
+        f,
+        source_format("SELECT (SELECT max(number) FROM %s WHERE"
+                      " (nonce = $1 AND number = %llu) OR"
+                      " (nonce = $2 AND number = %llu)),"
+                      " (SELECT max(number) + 1 FROM %s),"
+                      " set_config('enable_seqscan', 'off', true),"
+                      " set_config('synchronous_commit', 'local', true)",
+                      f->own->bookmark_path, (unsigned long long)f->epoch.number,
+                      (unsigned long long)f->epoch.pending, f->own->bookmark_path),
+        &given, &rows, info);
     if (!err && PQgetisnull(rows, 0, 0)) {
         follower_doubt(f, "the bookmark is missing: a backup was restored, or another"
                           " service uses the same objects");
@@ -251,20 +246,16 @@ static bg_err follower_read(struct follower *f, uint64_t next, bg_errinfo *info)
 /* Commits the transaction and, if there were changes, a new bookmark. */
 static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *info)
 {
-    char number[24];
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)next);
-    const struct postgres_arguments given = {
-        2, { { .data = number }, { .data = f->epoch.nonce } }
-    };
+    const struct postgres_arguments given = { 1, { { .data = f->epoch.nonce } } };
     const bool writes = f->read || f->claims;
-    bg_err err = !writes
-                     ? BG_OK
-                     : follower_run(f,
-                                    source_format("INSERT INTO %s (number, nonce,"
-                                                  " snapshot) VALUES ($1::bigint, $2,"
-                                                  " pg_current_snapshot())",
-                                                  f->own->bookmark_path),
-                                    &given, NULL, info);
+    bg_err err = !writes ? BG_OK
+                         : follower_run(f,
+                                        source_format("INSERT INTO %s (number, nonce,"
+                                                      " snapshot) VALUES (%llu, $1,"
+                                                      " pg_current_snapshot())",
+                                                      f->own->bookmark_path,
+                                                      (unsigned long long)next),
+                                        &given, NULL, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (!err) {
         if (writes) {
@@ -352,6 +343,17 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 
 /* ---- Epochs ------------------------------------------------------------------------------ */
 
+/* Deletes the bookmarks before the given one. */
+static bg_err follower_forget_before(struct follower *f, uint64_t number,
+                                     bg_errinfo *info)
+{
+    return follower_run(f,
+                        source_format("DELETE FROM %s WHERE number < %llu",
+                                      f->own->bookmark_path,
+                                      (unsigned long long)number),
+                        NULL, NULL, info);
+}
+
 static bg_err follower_write_first(struct follower *f, struct changes_epoch *epoch,
                                    bg_errinfo *info)
 {
@@ -382,14 +384,7 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                            &given, &rows, info);
     epoch->number = err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
     memcpy(epoch->origin, epoch->nonce, sizeof epoch->origin);
-    const struct postgres_arguments first = {
-        1, { { .data = err ? "" : PQgetvalue(rows, 0, 0) } }
-    };
-    err = err ? err
-              : follower_run(f,
-                             source_format("DELETE FROM %s WHERE number < $1::bigint",
-                                           f->own->bookmark_path),
-                             &first, NULL, info);
+    err = err ? err : follower_forget_before(f, epoch->number, info);
     PQclear(rows);
     return err ? err : follower_do(f, "COMMIT", info);
 }
@@ -434,11 +429,9 @@ static uint64_t follower_unneeded(struct follower *f)
     return f->unsaved > FOLLOW_KEEP ? f->epoch.number : kept;
 }
 
-static bg_err follower_prune_to(struct follower *f, const char *number,
-                                bg_errinfo *info)
+static bg_err follower_prune_to(struct follower *f, uint64_t number, bg_errinfo *info)
 {
     const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
-    const struct postgres_arguments given = { 1, { { .data = number } } };
     PGresult *done = NULL;
     bg_err err =
         follower_do(f, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", info);
@@ -448,23 +441,20 @@ static bg_err follower_prune_to(struct follower *f, const char *number,
                   source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                 " set_config('synchronous_commit', 'off', true)"),
                   &writer, NULL, info);
-    err = err ? err
-              : follower_run(f,
-                             source_format("DELETE FROM %s WHERE number < $1::bigint",
-                                           f->own->bookmark_path),
-                             &given, NULL, info);
+    err = err ? err : follower_forget_before(f, number, info);
     err = err ? err
               : follower_run(
                   f,
                   source_format("DELETE FROM %s WHERE ctid = ANY (ARRAY("
                                 "SELECT c.ctid FROM %s c, %s b"
-                                " WHERE b.number = $1::bigint"
+                                " WHERE b.number = %llu"
                                 " AND c.xid < pg_snapshot_xmax(b.snapshot)"
                                 " AND pg_visible_in_snapshot(c.xid, b.snapshot)"
                                 " LIMIT %d))",
                                 f->own->change_path, f->own->change_path,
-                                f->own->bookmark_path, FOLLOW_STEP),
-                  &given, &done, info);
+                                f->own->bookmark_path, (unsigned long long)number,
+                                FOLLOW_STEP),
+                  NULL, &done, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     f->is_pruning = !err && strtoull(PQcmdTuples(done), NULL, 10) >= FOLLOW_STEP;
     PQclear(done);
@@ -474,12 +464,10 @@ static bg_err follower_prune_to(struct follower *f, const char *number,
 static bg_err follower_prune(struct follower *f, bg_errinfo *info)
 {
     const uint64_t unneeded = follower_unneeded(f);
-    char number[24];
     if ((unneeded <= f->pruned && !f->is_pruning) || source_now() < f->prune_next) {
         return BG_OK;
     }
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
-    const bg_err err = follower_prune_to(f, number, info);
+    const bg_err err = follower_prune_to(f, unneeded, info);
     if (err) { /* following works without pruning, so pruning can be postponed */
         f->prune_next = source_now() + follow_prune_rest;
     } else {

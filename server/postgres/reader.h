@@ -23,13 +23,13 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
 
 /* Adds up to `room` normalized keys to the batch. Adds none once all keys have been read. The
  * transaction stays open. */
-bg_err postgres_reader_next(void *reader, struct key_batch *batch, size_t room,
+bg_err postgres_reader_next(void *context, struct key_batch *batch, size_t room,
                             bg_errinfo *info);
 
 /* Decodes the escape sequences of COPY's text format in place and returns the resulting length. */
 size_t postgres_reader_plain(char *text, size_t len);
 
 /* Closes the connection, if there is one. postgres_reader_begin can be called again. */
-void postgres_reader_end(void *reader);
+void postgres_reader_end(void *context);
 
 #endif

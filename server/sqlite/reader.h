@@ -21,12 +21,12 @@ struct sqlite_reader {
 /* Connects and starts the transaction. */
 bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info);
 
-/* Adds up to `room` keys to the batch. After the last key, adds none and ends the transaction. */
-bg_err sqlite_reader_next(void *reader, struct key_batch *batch, size_t room,
+/* Adds up to `room` keys of the reader `context` to the batch. After the last key, adds none and ends the transaction. */
+bg_err sqlite_reader_next(void *context, struct key_batch *batch, size_t room,
                           bg_errinfo *info);
 
 /* Closes the connection, if there is one. sqlite_reader_begin can be called again. */
-void sqlite_reader_end(void *reader);
+void sqlite_reader_end(void *context);
 
 /* Counts the keys. */
 bg_err sqlite_reader_count(struct source *source, uint64_t *count, bg_errinfo *info);

@@ -124,6 +124,27 @@ static bg_err schema_query(struct sqlite_link *link, const char *sql, const char
     return BG_OK;
 }
 
+static bg_err schema_refuse(const struct key_column *column, const char *advice,
+                            const char *problem, bg_errinfo *info)
+{
+    return source_error(info, BG_EINVAL, "keys", NULL, "%.40s(%.40s): %s; %s",
+                        column->table, column->column, problem, advice);
+}
+
+/* Prepares a query about a key column, and reads its first row. Errors: BG_EINVAL with the problem `none` if there is no
+ * row. The caller finalizes *rows, even after an error. */
+static bg_err schema_first(struct sqlite_link *link, const struct key_column *column,
+                           const char *sql, const char *second, const char *none,
+                           sqlite3_stmt **rows, bg_errinfo *info)
+{
+    const bg_err err = schema_query(link, sql, column->table, second, rows, info);
+    const int code = err ? SQLITE_ROW : sqlite3_step(*rows);
+    return code == SQLITE_ROW ? err
+           : code == SQLITE_DONE
+               ? schema_refuse(column, "create it, or correct `keys`", none, info)
+               : sqlite_link_error(link, "keys", info);
+}
+
 static const char *schema_text(sqlite3_stmt *rows, int i)
 {
     const unsigned char *text = sqlite3_column_text(rows, i);
@@ -138,13 +159,6 @@ bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
 
 /* ---- Key columns ----------------------------------------------------------------------- */
 
-static bg_err schema_refuse(const struct key_column *column, const char *advice,
-                            const char *problem, bg_errinfo *info)
-{
-    return source_error(info, BG_EINVAL, "keys", NULL, "%.40s(%.40s): %s; %s",
-                        column->table, column->column, problem, advice);
-}
-
 static bg_err schema_table(struct sqlite_link *link, const struct key_column *column,
                            bg_errinfo *info)
 {
@@ -155,23 +169,14 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
             "it is in a different schema", info);
     }
     bg_err err =
-        schema_query(link,
+        schema_first(link, column,
                      "SELECT type, rootpage FROM main.sqlite_master WHERE name = ?1"
                      " COLLATE NOCASE AND type IN ('table', 'view')",
-                     column->table, NULL, &rows, info);
-    if (err) {
-        return err;
-    }
-    const int code = sqlite3_step(rows);
-    if (code == SQLITE_DONE) {
-        err = schema_refuse(column, "create it, or correct `keys`", "no such table",
-                            info);
-    } else if (code != SQLITE_ROW) {
-        err = sqlite_link_error(link, "keys", info);
-    } else if (strcmp(schema_text(rows, 0), "view") == 0) {
+                     NULL, "no such table", &rows, info);
+    if (!err && strcmp(schema_text(rows, 0), "view") == 0) {
         err = schema_refuse(column, "list columns of its base tables instead",
                             "it is a view", info);
-    } else if (sqlite3_column_int64(rows, 1) == 0) {
+    } else if (!err && sqlite3_column_int64(rows, 1) == 0) {
         err = schema_refuse(column, "use an ordinary table, which can have triggers",
                             "it is a virtual table", info);
     }
@@ -185,20 +190,11 @@ static bg_err schema_declared(struct sqlite_link *link, const struct key_column 
                               bg_errinfo *info)
 {
     sqlite3_stmt *rows;
-    bg_err err = schema_query(link,
+    bg_err err = schema_first(link, column,
                               "SELECT hidden FROM pragma_table_xinfo(?1, 'main')"
                               " WHERE name = ?2 COLLATE NOCASE",
-                              column->table, column->column, &rows, info);
-    if (err) {
-        return err;
-    }
-    const int code = sqlite3_step(rows);
-    if (code == SQLITE_DONE) {
-        err = schema_refuse(column, "create it, or correct `keys`", "no such column",
-                            info);
-    } else if (code != SQLITE_ROW) {
-        err = sqlite_link_error(link, "keys", info);
-    } else if (sqlite3_column_int(rows, 0) == 2) {
+                              column->column, "no such column", &rows, info);
+    if (!err && sqlite3_column_int(rows, 0) == 2) {
         err = schema_refuse(column, "use GENERATED ... STORED",
                             "it is a virtual generated column", info);
     }
