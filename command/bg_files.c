@@ -44,13 +44,6 @@ static struct object *files_find(struct request *request)
     return object;
 }
 
-static bg_err files_encode(const struct object *object, bool still, void **bytes,
-                           size_t *n, bg_errinfo *info)
-{
-    return object->foreign ? dump_encode_foreign(object, bytes, n, info)
-                           : dump_encode_filter(object, still, bytes, n, info);
-}
-
 /* Verifies an imported filter by encoding it and then decoding the result. */
 static bg_err files_verify_foreign(const struct object *object, const void *bytes,
                                    size_t n, bg_verify_report *report, bg_errinfo *info)
@@ -72,7 +65,7 @@ static bg_err files_verify(const struct object *object, const struct host *host,
     bg_hash_spec hash;
     void *bytes = NULL;
     size_t n = 0;
-    bg_err err = files_encode(object, host->ordered, &bytes, &n, info);
+    bg_err err = dump_encode(object, host->ordered, &bytes, &n, info);
     if (!err && object->foreign) {
         err = files_verify_foreign(object, bytes, n, report, info);
     } else if (!err) {
@@ -115,7 +108,7 @@ static bg_err files_digest_foreign(const struct object *object,
 {
     void *bytes = NULL;
     size_t n = 0;
-    const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    const bg_err err = dump_encode(object, true, &bytes, &n, info);
     if (!err) {
         bg_hasher hasher;
         const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
@@ -256,7 +249,7 @@ void bgc_publish(struct request *request)
     how.metadata = metadata;
     struct object_reading reading;
     bg_errinfo info = { 0 };
-    bg_err err = object_read_begin(object, &reading, &info);
+    bg_err err = object_read_begin(object, false, &reading, &info);
     if (!err) {
         err = files_write(reading.filter, path, versioned != 0, &how, digest, &info);
         object_read_end(object, &reading);

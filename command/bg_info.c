@@ -16,7 +16,7 @@
  */
 #include "bg_handlers.h"
 
-#include "dump_load.h"
+#include "dump.h"
 
 #include <math.h>
 #include <string.h>

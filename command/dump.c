@@ -5,7 +5,6 @@
 
 #include "args.h"
 #include "bytes.h"
-#include "dump_load.h"
 #include "ledger.h"
 
 #include <stdlib.h>
@@ -76,9 +75,9 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
 
 /* Encodes a filter into a buffer of exactly the right size, leaving `before` bytes free at the
  * start. Encodes the filter again if it has gained a layer since its size was computed. */
-static bg_err dump_encode(const struct object *object, const bg_filter *filter,
-                          const bg_save_options *how, size_t before, void **bytes,
-                          size_t *n, bg_errinfo *info)
+static bg_err dump_encode_filter(const struct object *object, const bg_filter *filter,
+                                 const bg_save_options *how, size_t before,
+                                 void **bytes, size_t *n, bg_errinfo *info)
 {
     bg_err err = BG_EINVAL;
     for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
@@ -104,46 +103,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Starts reading an object. `still` means that the object does not change while it is being read,
- * so no copy is needed. */
-static bg_err dump_read_begin(const struct object *object, bool still,
-                              struct object_reading *reading, bg_errinfo *info)
-{
-    if (!still) {
-        return object_read_begin(object, reading, info);
-    }
-    *reading = (struct object_reading){ .copy = NULL };
-    reading->filter = object_pin(object, &reading->pin);
-    if (!reading->filter) {
-        bg_slot_unpin(object->slot, &reading->pin);
-        return object_error(info, BG_EBUSY,
-                            "the filter is not available: it is being loaded, or "
-                            "its content was lost");
-    }
-    return BG_OK;
-}
-
-static bg_err dump_encode_behind(const struct object *object, bool still, size_t before,
-                                 void **bytes, size_t *n, bg_errinfo *info)
-{
-    struct object_reading reading;
-    bg_err err = dump_read_begin(object, still, &reading, info);
-    if (!err) {
-        const bg_save_options how =
-            dump_options(&object->shape, still || reading.copy ? BG_FILE_FROZEN : 0);
-        err = dump_encode(object, reading.filter, &how, before, bytes, n, info);
-        object_read_end(object, &reading);
-    }
-    return err;
-}
-
-bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
-                          size_t *n, bg_errinfo *info)
-{
-    return dump_encode_behind(object, still, 0, bytes, n, info);
-}
-
-static bg_err dump_foreign_behind(const struct object *object, size_t before,
+/* Does the same for an imported filter. */
+static bg_err dump_encode_foreign(const struct object *object, size_t before,
                                   void **bytes, size_t *n, bg_errinfo *info)
 {
     pthread_rwlock_t *lock = (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
@@ -164,10 +125,27 @@ static bg_err dump_foreign_behind(const struct object *object, size_t before,
     return err;
 }
 
-bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
-                           bg_errinfo *info)
+static bg_err dump_encode_behind(const struct object *object, bool still, size_t before,
+                                 void **bytes, size_t *n, bg_errinfo *info)
 {
-    return dump_foreign_behind(object, 0, bytes, n, info);
+    struct object_reading reading;
+    if (object->foreign) {
+        return dump_encode_foreign(object, before, bytes, n, info);
+    }
+    bg_err err = object_read_begin(object, still, &reading, info);
+    if (!err) {
+        const bg_save_options how =
+            dump_options(&object->shape, still || reading.copy ? BG_FILE_FROZEN : 0);
+        err = dump_encode_filter(object, reading.filter, &how, before, bytes, n, info);
+        object_read_end(object, &reading);
+    }
+    return err;
+}
+
+bg_err dump_encode(const struct object *object, bool still, void **bytes, size_t *n,
+                   bg_errinfo *info)
+{
+    return dump_encode_behind(object, still, 0, bytes, n, info);
 }
 
 /* Writes an imported filter. The filter is copied, since an imported filter can be encoded only as
@@ -176,7 +154,7 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write_fn w
                                  void *context, size_t *all, bg_errinfo *info)
 {
     void *bytes = NULL;
-    bg_err err = dump_encode_foreign(object, &bytes, all, info);
+    bg_err err = dump_encode(object, true, &bytes, all, info);
     for (size_t at = 0; !err && at < *all; at += DUMP_PIECE) {
         const size_t left = *all - at;
         err = write(context, (const uint8_t *)bytes + at,
@@ -193,7 +171,7 @@ bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn 
     if (object->foreign) {
         return dump_write_foreign(object, write, context, all, info);
     }
-    bg_err err = dump_read_begin(object, flags & BG_FILE_FROZEN, &reading, info);
+    bg_err err = object_read_begin(object, flags & BG_FILE_FROZEN, &reading, info);
     if (!err) {
         const bg_save_options how =
             dump_options(&object->shape, flags | (reading.copy ? BG_FILE_FROZEN : 0));
@@ -228,9 +206,7 @@ static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
     void *bytes = NULL;
     size_t n = 0;
     dump_forget(object);
-    const bg_err err =
-        object->foreign ? dump_foreign_behind(object, before, &bytes, &n, info)
-                        : dump_encode_behind(object, still, before, &bytes, &n, info);
+    const bg_err err = dump_encode_behind(object, still, before, &bytes, &n, info);
     if (err || !bytes) {
         return err;
     }

@@ -46,23 +46,17 @@ void dump_release(struct object *object);
  * regularly. */
 void dump_expire(struct object *object, uint64_t now);
 
-/* Frees a buffer returned by dump_encode_foreign or dump_encode_filter. */
+/* Encodes an object's filter as a file in memory, in the other module's format if the filter is
+ * imported. The bytes depend only on the filter's content. `still` means that the object does not
+ * change while it is being encoded. Free the result with dump_give. */
+bg_err dump_encode(const struct object *object, bool still, void **bytes, size_t *n,
+                   bg_errinfo *info);
 void dump_give(const struct object *object, void *bytes, size_t n);
 
-/* Encodes an imported filter. Free the result with dump_give. */
-bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
-                           bg_errinfo *info);
-
-/* Encodes an object's filter as a file in memory. The bytes depend only on the filter's content.
- * Free the result with dump_give. `still` means that the object does not change while it is being
- * encoded. */
-bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
-                          size_t *n, bg_errinfo *info);
-
-/* Writes the same bytes as dump_encode_filter, but in chunks (bg_file_write_fn). Does not copy the
- * filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES; with
- * the latter, the output differs from that of dump_encode_filter. Before the first chunk, sets *all
- * to the total number of bytes.
+/* Writes the same bytes as dump_encode, but in chunks (bg_file_write_fn). Does not copy the filter,
+ * unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES; with the
+ * latter, the output differs from that of dump_encode. Before the first chunk, sets *all to the
+ * total number of bytes.
  * Errors: before the first chunk, BG_ENOMEM, BG_EBUSY if the object's content is unknown, and other
  * encoding errors; after that, any error that `write` returns, and BG_EBUSY if the object changed
  * despite BG_FILE_FROZEN. */
@@ -76,6 +70,18 @@ bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn 
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);
+
+/* Discards the received bytes of a dump. The caller holds `dumping`, or no other thread uses the
+ * object. */
+void load_forget(struct object *object);
+
+/* Returns whether a dump is being loaded into an object: chunks are still missing, or the filter
+ * is being created from them. Locks `dumping`. */
+bool load_is_under_way(struct object *object);
+
+/* Sets *done to the number of bytes loaded so far, and *total to the number of bytes expected.
+ * Returns false if no load is in progress. Locks `dumping`. */
+bool load_progress(struct object *object, uint64_t *done, uint64_t *total);
 
 /* Handlers of BF.SCANDUMP, BF.LOADCHUNK, CF.SCANDUMP, CF.LOADCHUNK, BG.DUMP and BG.LOAD. */
 void dump_bf_scan(struct request *request);

@@ -18,8 +18,6 @@
  *        written
  *   (L3) the content of an object that has a load is unknown
  */
-#include "dump_load.h"
-
 #include "args.h"
 #include "bytes.h"
 #include "dump_stream.h"

@@ -604,7 +604,7 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
                             "the filter was not imported from RedisBloom or "
                             "valkey-bloom");
     }
-    const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    const bg_err err = dump_encode(object, true, &bytes, &n, info);
     if (err) {
         return err;
     }

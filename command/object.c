@@ -321,12 +321,12 @@ static bool object_is_restless(const struct object *object)
            && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_STATIC);
 }
 
-bg_err object_read_begin(const struct object *object, struct object_reading *reading,
-                         bg_errinfo *info)
+bg_err object_read_begin(const struct object *object, bool still,
+                         struct object_reading *reading, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     *reading = (struct object_reading){ .copy = NULL };
-    if (!object_is_restless(object)) {
+    if (still || !object_is_restless(object)) {
         reading->filter = object_pin(object, &reading->pin);
         if (!reading->filter) {
             bg_slot_unpin(object->slot, &reading->pin);
@@ -651,7 +651,7 @@ static bg_err object_copy_foreign(const struct object *object, bg_foreign **copy
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     void *bytes = NULL;
     size_t n = 0;
-    bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    bg_err err = dump_encode(object, true, &bytes, &n, info);
     if (!err) {
         how.allocator = object_allocator(object);
         err = bg_foreign_decode((bg_foreign_format)object->shape.foreign, bytes, n,
@@ -666,7 +666,7 @@ static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
 {
     struct object_reading reading;
     bg_err err = object_needs_filter(object, "copied", info);
-    err = err ? err : object_read_begin(object, &reading, info);
+    err = err ? err : object_read_begin(object, false, &reading, info);
     if (err) {
         return err;
     }

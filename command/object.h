@@ -353,8 +353,8 @@ void object_recount(struct object *object);
 
 /*
  * Provides a filter with all of an object's keys for reads of any duration: the object's own
- * filter, or a copy if that filter could change between two reads. Making the copy blocks writers;
- * reading it does not.
+ * filter, or a copy if that filter could change between two reads. `still` means that nothing
+ * changes the object, so that no copy is needed. Making the copy blocks writers; reading it does not.
  * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Foreign filters are not supported.
  */
 struct object_reading {
@@ -362,8 +362,8 @@ struct object_reading {
     bg_filter *copy; /* NULL: `filter` is pinned */
     bg_pin pin;
 };
-bg_err object_read_begin(const struct object *object, struct object_reading *reading,
-                         bg_errinfo *info);
+bg_err object_read_begin(const struct object *object, bool still,
+                         struct object_reading *reading, bg_errinfo *info);
 void object_read_end(const struct object *object, struct object_reading *reading);
 
 /* ---- Statistics, in constant time -------------------------------------------------------- */

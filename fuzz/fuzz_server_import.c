@@ -169,8 +169,8 @@ static void check_again(const struct object *object)
                            &kept.source, &limits, true, &again, NULL)
               == BG_OK);
     FUZZ_MUST(kept.at == kept.count);
-    FUZZ_MUST(dump_encode_foreign(object, &a, &n, NULL) == BG_OK);
-    FUZZ_MUST(dump_encode_foreign(again, &b, &m, NULL) == BG_OK);
+    FUZZ_MUST(dump_encode(object, true, &a, &n, NULL) == BG_OK);
+    FUZZ_MUST(dump_encode(again, true, &b, &m, NULL) == BG_OK);
     FUZZ_MUST(n == m);
     /* valkey-bloom does not save the item counts of full filters, and untrusted input may contain
      * wrong counts */

@@ -23,7 +23,7 @@
 
 #include "args.h"
 #include "clock.h"
-#include "dump_load.h"
+#include "dump.h"
 #include "letters.h"
 #include "redis_config.h"
 #include "redis_import.h"

@@ -47,7 +47,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     how.created = 1; /* equal content must produce equal bytes */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
-    bg_err err = object_read_begin(object, &reading, info);
+    bg_err err = object_read_begin(object, false, &reading, info);
     if (!err) {
         err = bg_save(reading.filter, path, &how, info);
         object_read_end(object, &reading);

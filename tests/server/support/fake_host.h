@@ -198,10 +198,7 @@ static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
     entry->content = NULL;
     (void)object_shape_write(&object->shape, entry->shape);
     void *bytes = NULL;
-    CHECK_OK(
-        object->foreign
-            ? dump_encode_foreign(object, &bytes, &entry->content_bytes, info)
-            : dump_encode_filter(object, false, &bytes, &entry->content_bytes, info));
+    CHECK_OK(dump_encode(object, false, &bytes, &entry->content_bytes, info));
     entry->content = malloc(entry->content_bytes);
     CHECK(entry->content != NULL);
     memcpy(entry->content, bytes, entry->content_bytes);

@@ -260,7 +260,7 @@ TEST(import__cuckoo_filters_of_different_sizes)
         CHECK_OK(bg_foreign_add(object->foreign, key, item_key(key, i), NULL));
     }
     CHECK(object_layers(object) >= 3);
-    CHECK_OK(dump_encode_foreign(object, &bytes, &file.n, NULL));
+    CHECK_OK(dump_encode(object, true, &bytes, &file.n, NULL));
     file.bytes = bytes;
     fake_begin(&h);
     CHECK_STR(load_records(&h, "k", &file), "+OK");
@@ -488,8 +488,8 @@ static void same_file(const struct object *a, const struct object *b)
 {
     void *x = NULL, *y = NULL;
     size_t n = 0, m = 0;
-    CHECK_OK(dump_encode_foreign(a, &x, &n, NULL));
-    CHECK_OK(dump_encode_foreign(b, &y, &m, NULL));
+    CHECK_OK(dump_encode(a, true, &x, &n, NULL));
+    CHECK_OK(dump_encode(b, true, &y, &m, NULL));
     CHECK(n == m && memcmp(x, y, n) == 0);
     free(x);
     free(y);

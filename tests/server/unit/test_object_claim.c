@@ -74,7 +74,7 @@ TEST(claim__succeeds_while_a_copy_is_read)
     struct fake h;
     struct object *object = made(&h, "CF.RESERVE k 1000");
     struct object_reading reading;
-    CHECK_OK(object_read_begin(object, &reading, NULL));
+    CHECK_OK(object_read_begin(object, false, &reading, NULL));
     CHECK(reading.copy && reading.filter == reading.copy);
     CHECK(claimed_elsewhere(object));
     CHECK_STR(fake(&h, "CF.ADD k later"), ":1");
@@ -88,7 +88,7 @@ TEST(claim__needs_no_copy_of_a_set_of_bits)
     struct fake h;
     struct object *object = made(&h, "BF.RESERVE k 0.01 1000");
     struct object_reading reading;
-    CHECK_OK(object_read_begin(object, &reading, NULL));
+    CHECK_OK(object_read_begin(object, false, &reading, NULL));
     CHECK(!reading.copy && reading.filter);
     object_read_end(object, &reading);
     fake_end(&h);

@@ -38,7 +38,7 @@ static bg_err quiet_checkpoint(struct host *host, struct object *object,
     void *bytes = NULL;
     size_t n = 0;
     (void)host;
-    const bg_err err = dump_encode_filter(object, false, &bytes, &n, info);
+    const bg_err err = dump_encode(object, false, &bytes, &n, info);
     free(bytes);
     return err;
 }
