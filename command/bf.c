@@ -17,7 +17,6 @@
  */
 #include "args.h"
 #include "dump.h"
-#include "import_seeded.h"
 #include "import_value.h"
 #include "items.h"
 

@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "bytes.h"
+#include "import_value.h"
 #include "ledger.h"
 
 #include <stdlib.h>
@@ -19,12 +20,7 @@ struct dump {
     uint8_t bytes[];
 };
 
-enum {
-    DUMP_PIECE = 1 << 20,
-    DUMP_RECORD = 16,
-    DUMP_SIZE_USUAL = 1 << 20,
-    DUMP_SIZE_MAX = 256 << 20
-};
+enum { DUMP_PIECE = 1 << 20, DUMP_SIZE_USUAL = 1 << 20, DUMP_SIZE_MAX = 256 << 20 };
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
@@ -312,11 +308,11 @@ static enum dump_step dump_reply_record(struct request *request,
         if (next) {
             reply_array(&request->reply, 2);
             reply_integer(&request->reply, (int64_t)its);
-            reply_bulk(&request->reply, p + DUMP_RECORD, (size_t)n);
+            reply_bulk(&request->reply, p + IMPORT_RECORD, (size_t)n);
             return DUMP_MORE;
         }
         next = its == iterator;
-        p += DUMP_RECORD + n;
+        p += IMPORT_RECORD + n;
     }
     if (!next) {
         return DUMP_WRONG;

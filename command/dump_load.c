@@ -28,15 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LOAD_RECORD = 16,
-    REDIS_HEADER = 20,
-    REDIS_LINK = 53,
-    CUCKOO_HEADER = 38,
-    CUCKOO_HEADER_OLD =
-        46, /* written by RedisBloom 2.2.7 to 2.2.10; see docs/foreign.md */
-    CUCKOO_FILTERS = 65536
-};
+/* Written by RedisBloom 2.2.7 to 2.2.10; see docs/foreign.md. */
+enum { CUCKOO_HEADER_OLD = 46 };
 
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
@@ -124,9 +117,7 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
 /* Returns the maximum size of a dump in bytes. */
 static uint64_t load_most(const struct command_settings *settings)
 {
-    const uint64_t most = settings->max_filter_bytes;
-    return most && most < UINT64_MAX / 4 ? most + most / 64 + (64 << 10)
-                                         : UINT64_C(1) << 56;
+    return import_most(settings, 64 << 10);
 }
 
 static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
@@ -145,17 +136,15 @@ static bg_err load_begin(struct object *object, const struct load *load,
     load_forget(object);
     object->load = malloc(sizeof *load);
     if (!object->load) {
-        (void)object_error(info, BG_ENOMEM, "out of memory");
-        return BG_ENOMEM;
+        return object_error(info, BG_ENOMEM, "out of memory");
     }
     *object->load = *load;
     object->loading = true;
     if (load->size > SIZE_MAX
         || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
-        (void)object_error(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
-                           (unsigned long long)load->size);
-        return BG_ENOMEM;
+        return object_error(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
+                            (unsigned long long)load->size);
     }
     return BG_OK;
 }
@@ -171,7 +160,7 @@ struct load_part {
 
 static uint64_t load_link_bytes(const struct load *load, uint64_t number)
 {
-    return bytes_load64(load->gather.bytes + LOAD_RECORD + REDIS_HEADER
+    return bytes_load64(load->gather.bytes + IMPORT_RECORD + REDIS_HEADER
                         + REDIS_LINK * number);
 }
 
@@ -180,14 +169,14 @@ static struct load_part load_first_part(const struct load *load)
     return (struct load_part){ .bytes = load->foreign == BG_FOREIGN_REDISCUCKOO
                                             ? load->first
                                             : load_link_bytes(load, 0),
-                               .place = LOAD_RECORD + load->header + LOAD_RECORD };
+                               .place = IMPORT_RECORD + load->header + IMPORT_RECORD };
 }
 
 /* Advances to the next part, which exists because the header has been checked. */
 static void load_next_part(const struct load *load, struct load_part *part)
 {
     part->offset += part->bytes;
-    part->place += part->bytes + LOAD_RECORD;
+    part->place += part->bytes + IMPORT_RECORD;
     part->number++;
     part->bytes = load->foreign == BG_FOREIGN_REDISCUCKOO
                       ? part->bytes * load->expansion
@@ -254,32 +243,13 @@ static void load_write_records(struct load *load)
     struct load_part part = load_first_part(load);
     for (;;) {
         const uint64_t end = part.offset + part.bytes;
-        bytes_store64(bytes + part.place - LOAD_RECORD, 1 + end);
-        bytes_store64(bytes + part.place - LOAD_RECORD + 8, part.bytes);
+        bytes_store64(bytes + part.place - IMPORT_RECORD, 1 + end);
+        bytes_store64(bytes + part.place - IMPORT_RECORD + 8, part.bytes);
         if (end == load->total) {
             return;
         }
         load_next_part(load, &part);
     }
-}
-
-static bg_err load_read_foreign(bg_foreign_format format, const void *bytes, size_t n,
-                                const struct command_settings *settings,
-                                bg_foreign **foreign, bg_errinfo *info)
-{
-    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
-    how.max_bytes = settings->max_filter_bytes;
-    how.allocator = settings->allocator;
-    return bg_foreign_decode(format, bytes, n, &how, foreign, info);
-}
-
-/* Creates a filter from RedisBloom's records. */
-static bg_err load_finish_foreign(struct request *request, struct load *load,
-                                  struct object **made, bg_errinfo *info)
-{
-    load_write_records(load);
-    return import_object(load->foreign, load->gather.bytes, (size_t)load->size,
-                         request->host->settings, made, info);
 }
 
 /* The input of a decoder. */
@@ -339,6 +309,7 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
                                   struct load_source from, struct object **made,
                                   bg_errinfo *info)
 {
+    const bg_foreign_options how = import_options(settings);
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
         return object_error(
@@ -347,14 +318,12 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
             "this type of filter",
             shape->foreign);
     }
-    bg_err err = load_read_foreign(
-        (bg_foreign_format)shape->foreign, from.gather->bytes + from.at,
-        from.gather->size - from.at, settings, &foreign, info);
-    if (!err) {
-        err = object_adopt(shape, NULL, foreign, made, info);
-        if (err) {
-            bg_foreign_free(foreign);
-        }
+    bg_err err = bg_foreign_decode((bg_foreign_format)shape->foreign,
+                                   from.gather->bytes + from.at,
+                                   from.gather->size - from.at, &how, &foreign, info);
+    err = err ? err : object_adopt(shape, NULL, foreign, made, info);
+    if (err) {
+        bg_foreign_free(foreign);
     }
     return err;
 }
@@ -466,10 +435,15 @@ static bg_err load_finish(struct request *request, const struct load_words *word
     struct host *host = request->host;
     struct object *made = NULL;
     load_uncount(object);
-    bg_err err =
-        object->load->foreign
-            ? load_finish_foreign(request, object->load, &made, info)
-            : load_finish_stream(request, object->load, words->families, &made, info);
+    struct load *load = object->load;
+    bg_err err = BG_OK;
+    if (load->foreign) {
+        load_write_records(load);
+        err = import_object(load->foreign, load->gather.bytes, (size_t)load->size,
+                            host->settings, &made, info);
+    } else {
+        err = load_finish_stream(request, load, words->families, &made, info);
+    }
     load_forget(object);
     object->loading = !err; /* on success, stays true until the object is replaced */
     pthread_mutex_unlock(&object->dumping);
@@ -479,11 +453,8 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         object->loading = object->load != NULL;
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
-        return err == BG_EINVAL
-                   ? BG_EFORMAT
-                   : err; /* to the caller, BG_EINVAL means that a chunk is too big */
     }
-    return BG_OK;
+    return err == BG_EINVAL ? BG_EFORMAT : err; /* BG_EINVAL means a chunk is too big */
 }
 
 /* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds. If
@@ -559,6 +530,18 @@ static void load_stream(struct request *request, const struct load_words *words,
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
+/* Adds a part to the size of a dump. Fails if the dump becomes larger than `most`. */
+static bg_err load_add_part(struct load *load, uint64_t bytes, uint64_t most,
+                            bg_errinfo *info)
+{
+    if (bytes > most || load->total + bytes > most) {
+        return load_too_large(bytes, most, info);
+    }
+    load->total += bytes;
+    load->size += bytes + IMPORT_RECORD;
+    return BG_OK;
+}
+
 /* Parses a header. Returns BG_EFORMAT if the sizes in the header do not add up. The library's
  * decoder later checks the other fields. */
 static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
@@ -573,17 +556,14 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
                             "the header has an invalid size: %zu bytes", data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
-    load->size = LOAD_RECORD + data.len;
-    for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
+    load->size = IMPORT_RECORD + data.len;
+    bg_err err = BG_OK;
+    for (size_t at = REDIS_HEADER; !err && at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = bytes_load64(p + at);
-        if (bytes == 0 || bytes > most || load->total + bytes > most) {
-            return bytes == 0 ? object_error(info, BG_EFORMAT, "a layer is empty")
-                              : load_too_large(bytes, most, info);
-        }
-        load->total += bytes;
-        load->size += bytes + LOAD_RECORD;
+        err = bytes ? load_add_part(load, bytes, most, info)
+                    : object_error(info, BG_EFORMAT, "a layer is empty");
     }
-    return BG_OK;
+    return err;
 }
 
 /* Parses the header of a cuckoo filter, and checks the fields that determine its size. The
@@ -603,13 +583,13 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     *load = (struct load){ .foreign = BG_FOREIGN_REDISCUCKOO,
                            .header = data.len,
                            .expansion = bytes_load16(p + 36) };
-    load->size = LOAD_RECORD + data.len;
-    if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS) {
+    load->size = IMPORT_RECORD + data.len;
+    if (buckets == 0 || slots == 0 || filters == 0 || filters > IMPORT_PARTS) {
         return object_error(
             info, BG_EFORMAT,
             "the header is invalid: %llu filters (expected 1 to %d), each with "
             "%llu buckets of %u slots (expected at least 1 of each)",
-            (unsigned long long)filters, CUCKOO_FILTERS, (unsigned long long)buckets,
+            (unsigned long long)filters, IMPORT_PARTS, (unsigned long long)buckets,
             slots);
     }
     if (load->expansion == 0 && filters > 1) {
@@ -621,15 +601,13 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     }
     uint64_t bytes = buckets > UINT32_MAX ? UINT64_MAX : buckets * slots;
     load->first = bytes;
-    for (uint64_t i = 0; i < filters; i++) {
-        if (bytes > UINT32_MAX || bytes > most || load->total + bytes > most) {
-            return load_too_large(bytes, most, info);
-        }
-        load->total += bytes;
-        load->size += bytes + LOAD_RECORD;
+    bg_err err = BG_OK;
+    for (uint64_t i = 0; !err && i < filters; i++) {
+        err = bytes > UINT32_MAX ? load_too_large(bytes, most, info)
+                                 : load_add_part(load, bytes, most, info);
         bytes *= load->expansion;
     }
-    return BG_OK;
+    return err;
 }
 
 static void load_redis_header(struct request *request, const struct load_words *words,
@@ -655,7 +633,7 @@ static void load_redis_header(struct request *request, const struct load_words *
     pthread_mutex_lock(&object->dumping);
     err = load_begin(object, &fresh, request->host->settings->allocator, &info);
     if (!err) {
-        err = load_write(object, LOAD_RECORD, data.data, data.len, &info);
+        err = load_write(object, IMPORT_RECORD, data.data, data.len, &info);
         if (err) {
             load_forget(object);
         }

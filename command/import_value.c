@@ -4,26 +4,25 @@
 #include "args.h"
 #include "bytes.h"
 #include "dump.h"
-#include "dump_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    /* Size of a record's header. A file's header and the bits of each link are records; see
-     * docs/foreign.md. */
-    IMPORT_RECORD = 16,
-    REDIS_HEADER = 20,
-    REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
-    REDIS_VERSION = 4, /* version of the Bloom and cuckoo filter formats */
-    CUCKOO_HEADER = 38,
+    REDIS_VERSION = 4,
     VALKEY_HEADER = 30,
-    VALKEY_VERSION = 1,
-    IMPORT_PARTS = 65536
+    VALKEY_VERSION = 1
 };
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static uint64_t import_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 
 static double import_get_real(const uint8_t *p)
 {
@@ -82,11 +81,19 @@ static struct object_shape import_shape_cuckoo(const uint8_t *file)
     };
 }
 
+bg_foreign_options import_options(const struct command_settings *settings)
+{
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    how.max_bytes = settings->max_filter_bytes;
+    how.allocator = settings->allocator;
+    return how;
+}
+
 bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info)
 {
-    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    const bg_foreign_options how = import_options(settings);
     bg_foreign *foreign = NULL;
     struct object_shape shape;
     *object = NULL;
@@ -95,8 +102,6 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return object_error(info, BG_ENOTSUP,
                             "filters in this format cannot be imported");
     }
-    how.max_bytes = settings->max_filter_bytes;
-    how.allocator = settings->allocator;
     bg_err err = bg_foreign_decode(format, bytes, n, &how, &foreign, info);
     if (err) {
         return err;
@@ -110,8 +115,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     object_recount(*object);
-    if (format
-        == BG_FOREIGN_REDISCUCKOO) { /* the file's item count excludes deleted items */
+    if (format == BG_FOREIGN_REDISCUCKOO) { /* its item count excludes deleted items */
         const uint64_t deleted =
             bytes_load64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
@@ -130,11 +134,10 @@ struct import_file {
     size_t n, room;
 };
 
-/* Returns the maximum size of a file that contains a filter of the maximum size. */
-static uint64_t import_most(const struct command_settings *settings)
+uint64_t import_most(const struct command_settings *settings, uint64_t margin)
 {
     const uint64_t most = settings->max_filter_bytes;
-    return most && most < UINT64_MAX / 4 ? most + most / 64 + ((uint64_t)4 << 20)
+    return most && most < UINT64_MAX / 4 ? most + most / 64 + margin
                                          : UINT64_C(1) << 56;
 }
 
@@ -186,10 +189,7 @@ static uint64_t import_number(const struct import_file *file)
 
 static uint64_t import_real(const struct import_file *file)
 {
-    const double value = import_failed(file) ? 0 : file->source->real(file->source);
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
+    return import_bits(import_failed(file) ? 0 : file->source->real(file->source));
 }
 
 /* Reads the next string and appends `before` zero bytes and the string to the file. Sets *at to the
@@ -222,73 +222,148 @@ static bg_err import_beyond(const char *what, uint64_t value, uint64_t least,
                         (unsigned long long)most);
 }
 
-/* ---- RedisBloom ------------------------------------------------------------------------------ */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
-/* Writes a link's numeric fields to the header, and appends its bits. */
-static bg_err import_redis_link(struct import_file *file, uint64_t number,
-                                uint64_t *done, bg_errinfo *info)
+/* The numbers of a header, in the order in which they are saved. */
+struct import_field {
+    const char *name;
+    size_t place; /* offset in the header */
+    enum { U8 = 1, U16 = 2, U32 = 4, U64 = 8, REAL = 9 } type; /* integers: in bytes */
+    uint64_t least, most; /* `most` 0 allows any value that fits */
+};
+
+static const struct import_field redis_header[] = {
+    { "size", 0, U64, 0, 0 },
+    { "number of layers", 8, U32, 1, IMPORT_PARTS },
+    { "options", 12, U32, 0, 0 },
+    { "growth", 16, U32, 0, 0 },
+};
+
+static const struct import_field redis_link[] = {
+    { "entries", 44, U64, 0, 0 },
+    { "error", 24, REAL, 0, 0 },
+    { "number of hashes in a layer", 40, U32, 0, 0 },
+    { "bits per entry", 32, REAL, 0, 0 },
+    { "bits", 8, U64, 0, 0 },
+    { "n2 of a layer", 52, U8, 0, 0 },
+};
+static const struct import_field redis_link_size[] = {
+    { "size", 16, U64, 0, 0 }, /* follows the bits of the link */
+};
+
+static const struct import_field cuckoo_header[] = {
+    { "number of filters", 24, U64, 0, IMPORT_PARTS },
+    { "number of buckets", 8, U64, 0, UINT32_MAX },
+    { "items", 0, U64, 0, 0 },
+    { "deleted", 16, U64, 0, 0 },
+    { "bucket size", 32, U16, 0, 0 },
+    { "iterations", 34, U16, 0, 0 },
+    { "expansion", 36, U16, 0, 0 },
+};
+
+static const struct import_field valkey_header[] = {
+    { "number of filters", 22, U64, 1, IMPORT_PARTS },
+    { "expansion", 1, U32, 0, 0 },
+    { "rate", 5, REAL, 0, 0 },
+    { "tightening", 13, REAL, 0, 0 },
+    { "random-seed flag", 21, U8, 0, 1 },
+};
+
+#define IMPORT_FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
+
+/* Reads fields into a header. */
+static bg_err import_fields(const struct import_file *file,
+                            const struct import_field *fields, size_t n,
+                            uint8_t *header, bg_errinfo *info)
 {
-    const size_t place = IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * (size_t)number;
-    const uint64_t entries = import_number(file), error = import_real(file),
-                   hashes = import_number(file), per_entry = import_real(file),
-                   bits = import_number(file), n2 = import_number(file);
-    size_t at = 0, n = 0;
-    const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
-    if (err) {
-        return err;
+    for (const struct import_field *f = fields; f < fields + n; f++) {
+        const uint64_t value =
+            f->type == REAL ? import_real(file) : import_number(file);
+        const size_t bytes = f->type < U64 ? f->type : U64;
+        const uint64_t most = f->most ? f->most : UINT64_MAX >> (64 - 8 * bytes);
+        if (import_failed(file)) {
+            return import_short(info);
+        }
+        if (value < f->least || value > most) {
+            return import_beyond(f->name, value, f->least, most, info);
+        }
+        for (size_t i = 0; i < bytes; i++) {
+            header[f->place + i] = (uint8_t)(value >> 8 * i);
+        }
     }
-    const uint64_t size = import_number(file);
-    if (import_failed(file)) {
-        return import_short(info);
-    }
-    if (hashes > UINT32_MAX || n2 > UINT8_MAX) {
-        return n2 > UINT8_MAX ? import_beyond("n2 of a layer", n2, 0, UINT8_MAX, info)
-                              : import_beyond("number of hashes in a layer", hashes, 0,
-                                              UINT32_MAX, info);
-    }
-    *done += n;
-    bytes_store64(file->bytes + at, 1 + *done);
-    bytes_store64(file->bytes + at + 8, n);
-    uint8_t *link = file->bytes + place;
-    bytes_store64(link, n);
-    bytes_store64(link + 8, bits);
-    bytes_store64(link + 16, size);
-    bytes_store64(link + 24, error);
-    bytes_store64(link + 32, per_entry);
-    bytes_store32(link + 40, (uint32_t)hashes);
-    bytes_store64(link + 44, entries);
-    link[52] = (uint8_t)n2;
     return BG_OK;
 }
 
-static bg_err import_redis(struct import_file *file, bg_errinfo *info)
+static void export_fields(struct import_sink *sink, const struct import_field *fields,
+                          size_t n, const uint8_t *header)
 {
-    const uint64_t size = import_number(file), links = import_number(file),
-                   options = import_number(file), growth = import_number(file);
-    uint64_t done = 0;
-    bg_err err = BG_OK;
-    if (import_failed(file)) {
-        return import_short(info);
+    for (const struct import_field *f = fields; f < fields + n; f++) {
+        const uint8_t *p = header + f->place;
+        switch (f->type) {
+        case U8: sink->number(sink, *p); break;
+        case U16: sink->number(sink, bytes_load16(p)); break;
+        case U32: sink->number(sink, bytes_load32(p)); break;
+        case U64: sink->number(sink, bytes_load64(p)); break;
+        case REAL: sink->real(sink, import_get_real(p)); break;
+        }
     }
-    if (links == 0 || links > IMPORT_PARTS || options > UINT32_MAX
-        || growth > UINT32_MAX) {
-        return options > UINT32_MAX
-                   ? import_beyond("options", options, 0, UINT32_MAX, info)
-               : growth > UINT32_MAX
-                   ? import_beyond("growth", growth, 0, UINT32_MAX, info)
-                   : import_beyond("number of layers", links, 1, IMPORT_PARTS, info);
+}
+
+/* ---- RedisBloom ------------------------------------------------------------------------------ */
+
+/* Appends the next string as a record. Sets *n to its length, and adds it to *done. */
+static bg_err import_record(struct import_file *file, uint64_t *done, size_t *n,
+                            bg_errinfo *info)
+{
+    size_t at = 0;
+    const bg_err err = import_string(file, IMPORT_RECORD, &at, n, info);
+    if (!err) {
+        *done += *n;
+        bytes_store64(file->bytes + at, 1 + *done);
+        bytes_store64(file->bytes + at + 8, *n);
     }
-    uint8_t *p =
-        import_room(file, IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * links, info);
+    return err;
+}
+
+/* Appends the record of a file's header, followed by `more` zeros that belong to it. */
+static bg_err import_header(struct import_file *file, const uint8_t *header, size_t n,
+                            uint64_t more, bg_errinfo *info)
+{
+    uint8_t *p = import_room(file, IMPORT_RECORD + n + more, info);
     if (!p) {
         return BG_ENOMEM;
     }
     bytes_store64(p, 1);
-    bytes_store64(p + 8, REDIS_HEADER + REDIS_LINK * links);
-    bytes_store64(p + IMPORT_RECORD, size);
-    bytes_store32(p + IMPORT_RECORD + 8, (uint32_t)links);
-    bytes_store32(p + IMPORT_RECORD + 12, (uint32_t)options);
-    bytes_store32(p + IMPORT_RECORD + 16, (uint32_t)growth);
+    bytes_store64(p + 8, n + more);
+    memcpy(p + IMPORT_RECORD, header, n);
+    return BG_OK;
+}
+
+/* Appends a link's bits, and writes its other fields to the header. */
+static bg_err import_redis_link(struct import_file *file, uint64_t number,
+                                uint64_t *done, bg_errinfo *info)
+{
+    uint8_t link[REDIS_LINK] = { 0 };
+    size_t n = 0;
+    bg_err err = import_fields(file, IMPORT_FIELDS(redis_link), link, info);
+    err = err ? err : import_record(file, done, &n, info);
+    err = err ? err : import_fields(file, IMPORT_FIELDS(redis_link_size), link, info);
+    if (!err) {
+        bytes_store64(link, n);
+        memcpy(file->bytes + IMPORT_RECORD + REDIS_HEADER + sizeof link * number, link,
+               sizeof link);
+    }
+    return err;
+}
+
+static bg_err import_redis(struct import_file *file, bg_errinfo *info)
+{
+    uint8_t header[REDIS_HEADER] = { 0 };
+    uint64_t done = 0;
+    bg_err err = import_fields(file, IMPORT_FIELDS(redis_header), header, info);
+    const uint64_t links = bytes_load32(header + 8);
+    err = err ? err
+              : import_header(file, header, sizeof header, REDIS_LINK * links, info);
     for (uint64_t i = 0; !err && i < links; i++) {
         err = import_redis_link(file, i, &done, info);
     }
@@ -297,88 +372,43 @@ static bg_err import_redis(struct import_file *file, bg_errinfo *info)
 
 /* ---- RedisBloom cuckoo filters ------------------------------------------------------------ */
 
-static void import_put16(uint8_t *p, uint64_t value)
-{
-    p[0] = (uint8_t)value;
-    p[1] = (uint8_t)(value >> 8);
-}
-
 /* Reads one filter in the chain. Fails unless the filter has `buckets` buckets and the size that
  * follows from this number. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,
                                    bg_errinfo *info)
 {
-    const uint64_t found = import_number(file);
-    size_t at = 0, n = 0;
+    const uint64_t found = import_number(file), slots = buckets * bucket_size;
+    size_t n = 0;
     if (!import_failed(file) && found != buckets) {
         return object_error(info, BG_EFORMAT,
                             "number of buckets in a filter: found %llu, expected %llu",
                             (unsigned long long)found, (unsigned long long)buckets);
     }
-    const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
-    if (err) {
-        return err;
-    }
-    const uint64_t slots = buckets * bucket_size;
-    if (n != slots) {
+    const bg_err err = import_record(file, done, &n, info);
+    if (!err && n != slots) {
         return object_error(info, BG_EFORMAT,
                             "number of bytes in a filter: found %zu, expected %llu", n,
                             (unsigned long long)slots);
     }
-    *done += n;
-    bytes_store64(file->bytes + at, 1 + *done);
-    bytes_store64(file->bytes + at + 8, n);
-    return BG_OK;
-}
-
-/* Writes the header of the file. Fails if a number does not fit into its field. */
-static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
-                                   bg_errinfo *info)
-{
-    static const struct {
-        const char *name;
-        size_t place;
-        uint64_t most;
-    } fields[7] = { { "number of filters", 24, IMPORT_PARTS },
-                    { "number of buckets", 8, UINT32_MAX },
-                    { "items", 0, UINT64_MAX },
-                    { "deleted", 16, UINT64_MAX },
-                    { "bucket size", 32, UINT16_MAX },
-                    { "iterations", 34, UINT16_MAX },
-                    { "expansion", 36, UINT16_MAX } };
-    uint8_t *p = import_room(file, IMPORT_RECORD + CUCKOO_HEADER, info);
-    if (!p) {
-        return BG_ENOMEM;
-    }
-    bytes_store64(p, 1);
-    bytes_store64(p + 8, CUCKOO_HEADER);
-    for (size_t i = 0; i < 7; i++) {
-        number[i] = import_number(file);
-        if (number[i] > fields[i].most) {
-            return import_beyond(fields[i].name, number[i], 0, fields[i].most, info);
-        }
-        uint8_t *to = p + IMPORT_RECORD + fields[i].place;
-        if (fields[i].most == UINT16_MAX) {
-            import_put16(to, number[i]);
-        } else {
-            bytes_store64(to, number[i]);
-        }
-    }
-    return import_failed(file) ? import_short(info) : BG_OK;
+    return err;
 }
 
 static bg_err import_cuckoo(struct import_file *file, bg_errinfo *info)
 {
-    uint64_t number[7] = { 0 }, done = 0;
-    bg_err err = import_cuckoo_header(file, number, info);
-    uint64_t buckets = number[1];
-    for (uint64_t i = 0; !err && i < number[0]; i++) {
+    uint8_t header[CUCKOO_HEADER] = { 0 };
+    uint64_t done = 0;
+    bg_err err = import_fields(file, IMPORT_FIELDS(cuckoo_header), header, info);
+    err = err ? err : import_header(file, header, sizeof header, 0, info);
+    const uint64_t filters = bytes_load64(header + 24);
+    uint64_t buckets = bytes_load64(header + 8);
+    for (uint64_t i = 0; !err && i < filters; i++) {
         err = buckets > UINT32_MAX
                   ? import_beyond("number of buckets in a filter", buckets, 0,
                                   UINT32_MAX, info)
-                  : import_cuckoo_filter(file, buckets, number[4], &done, info);
-        buckets *= number[6];
+                  : import_cuckoo_filter(file, buckets, bytes_load16(header + 32),
+                                         &done, info);
+        buckets *= bytes_load16(header + 36);
     }
     return err;
 }
@@ -404,31 +434,14 @@ static bg_err import_valkey_filter(struct import_file *file, bool last,
 
 static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
 {
-    const uint64_t filters = import_number(file), expansion = import_number(file),
-                   rate = import_real(file), tightening = import_real(file),
-                   random = import_number(file);
-    bg_err err = BG_OK;
-    if (import_failed(file)) {
-        return import_short(info);
-    }
-    if (filters == 0 || filters > IMPORT_PARTS || expansion > UINT32_MAX
-        || random > 1) {
-        return expansion > UINT32_MAX
-                   ? import_beyond("expansion", expansion, 0, UINT32_MAX, info)
-               : random > 1
-                   ? import_beyond("random-seed flag", random, 0, 1, info)
-                   : import_beyond("number of filters", filters, 1, IMPORT_PARTS, info);
-    }
-    uint8_t *p = import_room(file, VALKEY_HEADER, info);
+    uint8_t header[VALKEY_HEADER] = { VALKEY_VERSION };
+    bg_err err = import_fields(file, IMPORT_FIELDS(valkey_header), header, info);
+    uint8_t *p = err ? NULL : import_room(file, sizeof header, info);
     if (!p) {
-        return BG_ENOMEM;
+        return err ? err : BG_ENOMEM;
     }
-    p[0] = 1;
-    bytes_store32(p + 1, (uint32_t)expansion);
-    bytes_store64(p + 5, rate);
-    bytes_store64(p + 13, tightening);
-    p[21] = (uint8_t)random;
-    bytes_store64(p + 22, filters);
+    memcpy(p, header, sizeof header);
+    const uint64_t filters = bytes_load64(header + 22);
     for (uint64_t i = 0; !err && i < filters; i++) {
         err = import_valkey_filter(file, i + 1 == filters, info);
     }
@@ -467,7 +480,7 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
     const struct import_kind *kind = import_kind_of(format);
     struct import_file file = { .source = source,
                                 .most = any_size ? UINT64_C(1) << 56
-                                                 : import_most(settings) };
+                                                 : import_most(settings, 4 << 20) };
     *object = NULL;
     if (!kind) {
         return object_error(info, BG_ENOTSUP, "values in this format cannot be read");
@@ -521,20 +534,12 @@ static void export_redis(uint8_t *file, size_t size, struct import_sink *sink)
     const uint32_t links = bytes_load32(header + 8);
     const uint8_t *record = header + bytes_load64(file + 8);
     export_join(file, size, links, export_redis_bytes);
-    sink->number(sink, bytes_load64(header));
-    sink->number(sink, links);
-    sink->number(sink, bytes_load32(header + 12));
-    sink->number(sink, bytes_load32(header + 16));
+    export_fields(sink, IMPORT_FIELDS(redis_header), header);
     for (uint32_t i = 0; i < links; i++) {
         const uint8_t *link = header + REDIS_HEADER + REDIS_LINK * (size_t)i;
-        sink->number(sink, bytes_load64(link + 44));
-        sink->real(sink, import_get_real(link + 24));
-        sink->number(sink, bytes_load32(link + 40));
-        sink->real(sink, import_get_real(link + 32));
-        sink->number(sink, bytes_load64(link + 8));
-        sink->number(sink, link[52]);
+        export_fields(sink, IMPORT_FIELDS(redis_link), link);
         sink->bytes(sink, record + IMPORT_RECORD, (size_t)bytes_load64(link));
-        sink->number(sink, bytes_load64(link + 16));
+        export_fields(sink, IMPORT_FIELDS(redis_link_size), link);
         record += IMPORT_RECORD + bytes_load64(link);
     }
 }
@@ -559,13 +564,7 @@ static void export_cuckoo(uint8_t *file, size_t size, struct import_sink *sink)
     const uint64_t filters = bytes_load64(header + 24);
     const uint8_t *record = header + CUCKOO_HEADER;
     export_join(file, size, filters, export_cuckoo_bytes);
-    sink->number(sink, filters);
-    sink->number(sink, bytes_load64(header + 8));
-    sink->number(sink, bytes_load64(header));
-    sink->number(sink, bytes_load64(header + 16));
-    sink->number(sink, bytes_load16(header + 32));
-    sink->number(sink, bytes_load16(header + 34));
-    sink->number(sink, bytes_load16(header + 36));
+    export_fields(sink, IMPORT_FIELDS(cuckoo_header), header);
     for (uint64_t i = 0; i < filters; i++) {
         const uint64_t n = export_cuckoo_bytes(header, i);
         sink->number(sink, export_cuckoo_buckets(header, i));
@@ -578,11 +577,7 @@ static void export_valkey(const uint8_t *file, struct import_sink *sink)
 {
     const uint64_t filters = bytes_load64(file + 22);
     const uint8_t *p = file + VALKEY_HEADER;
-    sink->number(sink, filters);
-    sink->number(sink, bytes_load32(file + 1));
-    sink->real(sink, import_get_real(file + 5));
-    sink->real(sink, import_get_real(file + 13));
-    sink->number(sink, file[21]);
+    export_fields(sink, IMPORT_FIELDS(valkey_header), file);
     for (uint64_t i = 0; i < filters; i++) {
         const uint64_t n = bytes_load64(p);
         sink->number(sink, bytes_load64(p + 8 + n + 8));
@@ -615,6 +610,86 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
     }
     dump_give(object, bytes, n);
     return BG_OK;
+}
+
+/* ---- Empty filters --------------------------------------------------------------------------- */
+
+/*
+ * Only the library can compute the size of a valkey-bloom filter, so a temporary filter is created
+ * to determine the size. Then a file that contains a filter of this size, with all bits zero, is
+ * written in the format described in foreign_valkeybloom.c. The file is decoded like an imported
+ * file. The zero bits in this file hardly use any memory, because pages from calloc use none until
+ * they are written.
+ */
+enum {
+    SEEDED_BLOOM = 45, /* size of a filter's data before its bits */
+    SEEDED_FRAME = 8 + SEEDED_BLOOM + 16
+};
+
+/* The seed that valkey-bloom uses if bloom-use-random-seed is set to no. */
+static const uint8_t seeded_fixed[IMPORT_SEED_BYTES] = {
+    0x59, 0x0f, 0xf5, 0x22, 0xea, 0x78, 0x11, 0xda, 0xa7, 0x14, 0xd8,
+    0x09, 0x3b, 0x3e, 0x7b, 0xd9, 0x1d, 0x89, 0x8a, 0x73, 0x3e, 0x98,
+    0x88, 0x87, 0x30, 0x7f, 0x97, 0xcd, 0x28, 0x07, 0x33, 0x83
+};
+
+/* Computes the size of the bit array in bytes, and the number of hash functions k. */
+static bg_err seeded_size(const struct import_seeded *wish,
+                          const struct command_settings *settings, uint64_t *bytes,
+                          uint32_t *k, bg_errinfo *info)
+{
+    const bg_foreign_options how = import_options(settings);
+    bg_foreign_info about = { .struct_size = sizeof about };
+    bg_foreign *foreign = NULL;
+    bg_err err = bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, wish->capacity, wish->rate,
+                                   &how, &foreign, info);
+    err = err ? err : bg_foreign_get_info(foreign, &about);
+    *bytes = bg_foreign_size_bytes(foreign);
+    *k = about.k;
+    bg_foreign_free(foreign);
+    return err;
+}
+
+static void seeded_write(const struct import_seeded *wish, uint64_t bytes, uint32_t k,
+                         uint8_t *file)
+{
+    uint8_t *bloom = file + VALKEY_HEADER + 8;
+    file[0] = VALKEY_VERSION;
+    bytes_store32(file + 1, wish->expansion);
+    bytes_store64(file + 5, import_bits(wish->rate));
+    bytes_store64(file + 13, import_bits(wish->tightening));
+    file[21] = memcmp(wish->seed, seeded_fixed, sizeof seeded_fixed) != 0;
+    bytes_store64(file + 22, 1); /* number of filters */
+    bytes_store64(file + VALKEY_HEADER, SEEDED_BLOOM + bytes);
+    bloom[0] = 1;
+    bytes_store64(bloom + 1, bytes);
+    bytes_store32(bloom + 9, k);
+    memcpy(bloom + 13, wish->seed, IMPORT_SEED_BYTES);
+    bytes_store64(bloom + SEEDED_BLOOM + bytes + 8, wish->capacity);
+}
+
+bg_err import_seeded_make(const struct import_seeded *wish,
+                          const struct command_settings *settings,
+                          struct object **object, bg_errinfo *info)
+{
+    uint64_t bytes = 0;
+    uint32_t k = 0;
+    *object = NULL;
+    bg_err err = seeded_size(wish, settings, &bytes, &k, info);
+    if (err) {
+        return err;
+    }
+    /* This sum does not overflow, because a filter of this size was just created. */
+    const size_t n = VALKEY_HEADER + SEEDED_FRAME + (size_t)bytes;
+    uint8_t *file = calloc(1, n);
+    if (!file) {
+        return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",
+                            n);
+    }
+    seeded_write(wish, bytes, k, file);
+    err = import_object(BG_FOREIGN_VALKEYBLOOM, file, n, settings, object, info);
+    free(file);
+    return err;
 }
 
 /* ---- BF.LOAD --------------------------------------------------------------------------------- */

@@ -26,6 +26,22 @@
 
 #include "object.h"
 
+/* Sizes in RedisBloom's dump format; see docs/foreign.md. A header and the bits of each part (a link
+ * of a Bloom filter, or a filter of a cuckoo filter) are records, which start with 16 bytes. */
+enum {
+    IMPORT_RECORD = 16,
+    REDIS_HEADER = 20,
+    REDIS_LINK = 53,
+    CUCKOO_HEADER = 38,
+    IMPORT_PARTS = 65536 /* maximum number of parts */
+};
+
+/* Returns the maximum size of a file that contains a filter of the maximum size. */
+uint64_t import_most(const struct command_settings *settings, uint64_t margin);
+
+/* Returns the options for decoding a file within the limits of the settings. */
+bg_foreign_options import_options(const struct command_settings *settings);
+
 /* A source from which fields are read. If `failed` returns true after a call, the value that the
  * call returned is meaningless. */
 struct import_source {
@@ -62,6 +78,22 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
  * BG_ENOTSUP if the object was not imported from one of the formats above. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
+
+enum { IMPORT_SEED_BYTES = 32 };
+
+struct import_seeded {
+    uint64_t capacity;
+    double rate, tightening;
+    uint32_t expansion; /* growth factor; 0 if the filter does not grow */
+    const void *seed;   /* IMPORT_SEED_BYTES */
+};
+
+/* Creates the same empty filter that valkey-bloom would create, with the seed that a valkey-bloom
+ * primary sends: BF.INSERT ... TIGHTENING t SEED s. A server can therefore replicate from a primary
+ * that runs valkey-bloom, and read its append-only files. Errors: those of bg_foreign_create and import_object. */
+bg_err import_seeded_make(const struct import_seeded *wish,
+                          const struct command_settings *settings,
+                          struct object **object, bg_errinfo *info);
 
 /* Handles BF.LOAD, which accepts values from valkey-bloom's append-only files. */
 void import_bf_load(struct request *request);
