@@ -14,56 +14,41 @@
 
 /* ---- Option names ---------------------------------------------------------------------------- */
 
-const char *bgc_word(const char *field)
-{
-    static const struct {
-        const char *field, *word;
-    } words[] = { { "items", "CAPACITY" },
-                  { "rate", "ERROR" },
-                  { "bits_per_key", "BITS" },
-                  { "bytes", "BYTES" },
-                  { "rate, bits_per_key, bytes", "ERROR, BITS, BYTES" },
-                  { "bits_per_key, bytes", "BITS, BYTES" },
-                  { "k", "K" },
-                  { "folds", "FOLDS" },
-                  { "width", "WIDTH" },
-                  { "folds, width", "FOLDS, WIDTH" },
-                  { "shards", "SHARDS" },
-                  { "kind", "KIND" },
-                  { "generations", "GENERATIONS" },
-                  { "growth", "GROWTH" },
-                  { "queries_per_second", "QPS" },
-                  { "absent_share", "ABSENT" },
-                  { "call_cost", "CALLCOST" },
-                  { "memory_cost", "MEMORYCOST" },
-                  { "call_seconds", "CALLTIME" },
-                  { "latency_objective", "LATENCY" } };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(words[i].field, field) == 0) {
-            return words[i].word;
-        }
-    }
-    return field;
-}
+/* Option names for fields of bg_spec and bg_plan_request. */
+static const struct plan_word bgc_words[] = {
+    { "items", "CAPACITY" },
+    { "rate", "ERROR" },
+    { "bits_per_key", "BITS" },
+    { "bytes", "BYTES" },
+    { "rate, bits_per_key, bytes", "ERROR, BITS, BYTES" },
+    { "bits_per_key, bytes", "BITS, BYTES" },
+    { "k", "K" },
+    { "folds", "FOLDS" },
+    { "width", "WIDTH" },
+    { "folds, width", "FOLDS, WIDTH" },
+    { "shards", "SHARDS" },
+    { "kind", "KIND" },
+    { "generations", "GENERATIONS" },
+    { "growth", "GROWTH" },
+    { "queries_per_second", "QPS" },
+    { "absent_share", "ABSENT" },
+    { "call_cost", "CALLCOST" },
+    { "memory_cost", "MEMORYCOST" },
+    { "call_seconds", "CALLTIME" },
+    { "latency_objective", "LATENCY" },
+    { NULL, NULL },
+};
 
-void bgc_words(const char *text, char *to, size_t room)
+const char *bgc_explain(const bg_errinfo *info, char text[PLAN_TEXT])
 {
-    size_t used = 0;
-    to[0] = 0;
-    while (*text && used + 1 < room) {
-        char word[32] = "";
-        const size_t n = strcspn(text, " ,:;");
-        const size_t step = n ? n : 1;
-        if (n && n < sizeof word
-            && memchr(text, '_', n)) { /* words with an underscore are field names */
-            memcpy(word, text, n);
-        }
-        const int more =
-            word[0] ? snprintf(to + used, room - used, "%s", bgc_word(word))
-                    : snprintf(to + used, room - used, "%.*s", (int)step, text);
-        used += more > 0 ? (size_t)more : 0;
-        text += step;
+    char expected[2 * sizeof info->expected];
+    if (!info->what[0] || !info->expected[0]) {
+        return info->message;
     }
+    plan_translate(bgc_words, info->expected, expected, sizeof expected);
+    (void)snprintf(text, PLAN_TEXT, "%s: found %s, expected %s",
+                   plan_word(bgc_words, info->what), info->found, expected);
+    return text;
 }
 
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
@@ -72,10 +57,8 @@ void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo 
         || !info->expected[0]) {
         args_failed(request, err, info, "ERR cannot create the filter");
     } else {
-        char expected[2 * sizeof info->expected];
-        bgc_words(info->expected, expected, sizeof expected);
-        reply_errorf(&request->reply, "ERR %s: found %s, expected %s",
-                     bgc_word(info->what), info->found, expected);
+        char text[PLAN_TEXT];
+        reply_errorf(&request->reply, "ERR %s", bgc_explain(info, text));
     }
 }
 

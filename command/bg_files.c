@@ -93,10 +93,8 @@ void bgc_verify(struct request *request)
         args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_map(&request->reply, 2);
-        reply_text(&request->reply, "bytes");
-        reply_integer(&request->reply, (int64_t)object_bytes(object));
-        reply_text(&request->reply, "blocks");
-        reply_integer(&request->reply, (int64_t)report.blocks);
+        reply_entry_count(&request->reply, "bytes", object_bytes(object));
+        reply_entry_count(&request->reply, "blocks", report.blocks);
     }
 }
 

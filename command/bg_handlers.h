@@ -6,6 +6,7 @@
 #define COMMAND_BG_HANDLERS_H
 
 #include "args.h"
+#include "plan_rows.h"
 
 #define BGC_FULL "FULL the filter has reached its capacity"
 
@@ -15,12 +16,8 @@ void bgc_reply_estimate(struct request *request, bg_estimate estimate);
 /* Sends a library error with BG.CREATE option names: "ERR CAPACITY: found 0, expected ...". */
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info);
 
-/* Returns the BG.CREATE option for a field of bg_spec, or the field name itself if there is no such
- * option. */
-const char *bgc_word(const char *field);
-
-/* Copies a text, replacing field names of bg_spec with BG.CREATE option names. */
-void bgc_words(const char *text, char *to, size_t room);
+/* Returns the message of such an error, without its code: "CAPACITY: found 0, expected ...". */
+const char *bgc_explain(const bg_errinfo *info, char text[PLAN_TEXT]);
 
 /* Saves a whole object. Returns false after sending an error. */
 bool bgc_kept(struct request *request, struct object *object);

@@ -50,8 +50,7 @@ static void info_text(struct info_map *map, const char *title, const char *value
 static void info_count(struct info_map *map, const char *title, uint64_t value)
 {
     if (info_entry(map, title)) {
-        reply_integer(&map->request->reply,
-                      (int64_t)(value < INT64_MAX ? value : INT64_MAX));
+        reply_count(&map->request->reply, value);
     }
 }
 

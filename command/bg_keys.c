@@ -84,8 +84,7 @@ void bgc_count(struct request *request)
     const struct object *object = args_find_any(request, request->argv[1]);
     if (object) {
         const uint64_t count = object_count(object, request->argv[2]);
-        reply_integer(&request->reply,
-                      (int64_t)(count < INT64_MAX ? count : INT64_MAX));
+        reply_count(&request->reply, count);
     }
 }
 

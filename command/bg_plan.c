@@ -8,8 +8,6 @@
  */
 #include "bg_handlers.h"
 
-#include <stdio.h>
-
 /* ---- Request --------------------------------------------------------------------------------- */
 
 static const struct plan_option {
@@ -76,18 +74,6 @@ static bool plan_read(struct request *request, bg_plan_request *ask)
 
 /* ---- Reply ----------------------------------------------------------------------------------- */
 
-static void plan_real(struct request *request, const char *title, double value)
-{
-    reply_text(&request->reply, title);
-    reply_real(&request->reply, value);
-}
-
-static void plan_count(struct request *request, const char *title, uint64_t value)
-{
-    reply_text(&request->reply, title);
-    reply_integer(&request->reply, (int64_t)(value < INT64_MAX ? value : INT64_MAX));
-}
-
 static void plan_tell(struct request *request, const bg_plan_request *ask,
                       const bg_plan *plan, const bg_plan *chosen)
 {
@@ -96,46 +82,36 @@ static void plan_tell(struct request *request, const bg_plan_request *ask,
     const bool costs = ask->call_cost > 0 || ask->memory_cost > 0;
     reply_map(&request->reply,
               12 + (size_t)(queries ? 2 : 0) + (size_t)costs + (size_t)is_chosen);
-    reply_text(&request->reply, "kind");
-    reply_text(&request->reply, bg_kind_name(plan->kind));
-    plan_count(request, "bytes", plan->bytes);
-    plan_real(request, "bits_per_key", plan->bits_per_key);
-    plan_count(request, "k", plan->k);
-    plan_real(request, "rate", plan->rate);
-    plan_real(request, "rate_2x", plan->rate_2x);
-    plan_real(request, "rate_10x", plan->rate_10x);
-    plan_real(request, "fill", plan->fill);
-    plan_count(request, "layers", plan->layers);
-    plan_count(request, "cache_level", plan->cache_level);
-    plan_count(request, "lines_per_lookup", plan->lines_per_lookup);
+    reply_entry_text(&request->reply, "kind", bg_kind_name(plan->kind));
+    reply_entry_count(&request->reply, "bytes", plan->bytes);
+    reply_entry_real(&request->reply, "bits_per_key", plan->bits_per_key);
+    reply_entry_count(&request->reply, "k", plan->k);
+    reply_entry_real(&request->reply, "rate", plan->rate);
+    reply_entry_real(&request->reply, "rate_2x", plan->rate_2x);
+    reply_entry_real(&request->reply, "rate_10x", plan->rate_10x);
+    reply_entry_real(&request->reply, "fill", plan->fill);
+    reply_entry_count(&request->reply, "layers", plan->layers);
+    reply_entry_count(&request->reply, "cache_level", plan->cache_level);
+    reply_entry_count(&request->reply, "lines_per_lookup", plan->lines_per_lookup);
     if (queries) {
-        plan_real(request, "calls_avoided", plan->calls_avoided);
-        plan_real(request, "calls_wasted", plan->calls_wasted);
+        reply_entry_real(&request->reply, "calls_avoided", plan->calls_avoided);
+        reply_entry_real(&request->reply, "calls_wasted", plan->calls_wasted);
     }
     if (costs) {
-        plan_real(request, "cost", plan->cost);
+        reply_entry_real(&request->reply, "cost", plan->cost);
     }
-    reply_text(&request->reply, "chosen");
-    reply_boolean(&request->reply, is_chosen);
+    reply_entry_boolean(&request->reply, "chosen", is_chosen);
     if (is_chosen) {
-        reply_text(&request->reply, "reason");
-        reply_text(&request->reply, chosen->reason);
+        reply_entry_text(&request->reply, "reason", chosen->reason);
     }
 }
 
 static void plan_refuse(struct request *request, bg_kind kind, const bg_errinfo *info)
 {
-    char text[BG_ERR_MESSAGE_MAX + BG_ERR_EXPECTED_MAX],
-        expected[2 * sizeof info->expected];
-    bgc_words(info->expected, expected, sizeof expected);
-    (void)snprintf(text, sizeof text, "%s: found %s, expected %s", bgc_word(info->what),
-                   info->found, expected);
+    char text[PLAN_TEXT];
     reply_map(&request->reply, 2);
-    reply_text(&request->reply, "kind");
-    reply_text(&request->reply, bg_kind_name(kind));
-    reply_text(&request->reply, "error");
-    reply_text(&request->reply,
-               info->what[0] && info->expected[0] ? text : info->message);
+    reply_entry_text(&request->reply, "kind", bg_kind_name(kind));
+    reply_entry_text(&request->reply, "error", bgc_explain(info, text));
 }
 
 void bgc_plan(struct request *request)

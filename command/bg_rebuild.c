@@ -140,12 +140,9 @@ static void rebuild_commit(struct request *request, struct object *object)
     object_recount(object);
     if (bgc_kept(request, object)) {
         reply_map(&request->reply, 3);
-        reply_text(&request->reply, "keys");
-        reply_integer(&request->reply, (int64_t)report.keys);
-        reply_text(&request->reply, "capacity");
-        reply_integer(&request->reply, (int64_t)report.items);
-        reply_text(&request->reply, "undersized");
-        reply_boolean(&request->reply, report.undersized != 0);
+        reply_entry_count(&request->reply, "keys", report.keys);
+        reply_entry_count(&request->reply, "capacity", report.items);
+        reply_entry_boolean(&request->reply, "undersized", report.undersized != 0);
     }
 }
 
@@ -171,10 +168,8 @@ static void rebuild_status(struct request *request, struct object *object)
     const uint64_t keys = there ? object->rebuilt : 0;
     pthread_mutex_unlock(&object->writing);
     reply_map(&request->reply, 2);
-    reply_text(&request->reply, "rebuilding");
-    reply_boolean(&request->reply, there);
-    reply_text(&request->reply, "keys");
-    reply_integer(&request->reply, (int64_t)keys);
+    reply_entry_boolean(&request->reply, "rebuilding", there);
+    reply_entry_count(&request->reply, "keys", keys);
 }
 
 void bgc_rebuild(struct request *request)

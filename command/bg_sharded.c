@@ -68,12 +68,6 @@ static void sharded_shard(struct request *request)
     free(text);
 }
 
-static void sharded_count(struct request *request, const char *title, uint64_t value)
-{
-    reply_text(&request->reply, title);
-    reply_integer(&request->reply, (int64_t)(value < INT64_MAX ? value : INT64_MAX));
-}
-
 /* BG.SHARDED PLAN items rate shards */
 static void sharded_plan(struct request *request)
 {
@@ -101,14 +95,12 @@ static void sharded_plan(struct request *request)
         return;
     }
     reply_map(&request->reply, 6);
-    sharded_count(request, "shards", tags.shards);
-    sharded_count(request, "capacity", ask.spec.items);
-    reply_text(&request->reply, "kind");
-    reply_text(&request->reply, bg_kind_name(plan.kind));
-    reply_text(&request->reply, "rate");
-    reply_real(&request->reply, plan.rate);
-    sharded_count(request, "bytes_per_shard", plan.bytes);
-    sharded_count(request, "bytes", plan.bytes * tags.shards);
+    reply_entry_count(&request->reply, "shards", tags.shards);
+    reply_entry_count(&request->reply, "capacity", ask.spec.items);
+    reply_entry_text(&request->reply, "kind", bg_kind_name(plan.kind));
+    reply_entry_real(&request->reply, "rate", plan.rate);
+    reply_entry_count(&request->reply, "bytes_per_shard", plan.bytes);
+    reply_entry_count(&request->reply, "bytes", plan.bytes * tags.shards);
 }
 
 void bgc_sharded(struct request *request)

@@ -414,8 +414,7 @@ static void cf_count(struct request *request)
     const struct object *object = cf_find(request, NULL, &sent);
     if (!sent) {
         const uint64_t count = object ? object_count(object, request->argv[2]) : 0;
-        reply_integer(&request->reply,
-                      (int64_t)(count < INT64_MAX ? count : INT64_MAX));
+        reply_count(&request->reply, count);
     }
 }
 

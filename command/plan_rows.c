@@ -19,10 +19,8 @@ const char *plan_word(const struct plan_word *words, const char *field)
     return field;
 }
 
-/* Replaces field names with option names. An underscore identifies a field name, because no English
- * word contains an underscore. */
-static void plan_translate(const struct plan_word *words, const char *from, char *to,
-                           size_t room)
+void plan_translate(const struct plan_word *words, const char *from, char *to,
+                    size_t room)
 {
     size_t used = 0;
     to[0] = 0;

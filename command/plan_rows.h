@@ -47,6 +47,11 @@ bool plan_make_all(struct plan_rows *plans);
 /* Returns the option name for a field, or the field name itself if the list has no entry for it. */
 const char *plan_word(const struct plan_word *words, const char *field);
 
+/* Copies a text, replacing field names with option names. An underscore identifies a field name,
+ * because no English word contains an underscore. */
+void plan_translate(const struct plan_word *words, const char *from, char *to,
+                    size_t room);
+
 /* Writes a library error to `text`, with option names instead of field names. */
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);

@@ -95,6 +95,41 @@ static inline void reply_set(const struct reply *r, size_t n)
     r->ops->set(r->to, n);
 }
 
+/* Sends an unsigned number. Numbers above the range of integers become the maximum. */
+static inline void reply_count(const struct reply *r, uint64_t value)
+{
+    reply_integer(r, (int64_t)(value < INT64_MAX ? value : INT64_MAX));
+}
+
+/* Send an entry of a map: a title and a value. */
+static inline void reply_entry_count(const struct reply *r, const char *title,
+                                     uint64_t value)
+{
+    reply_text(r, title);
+    reply_count(r, value);
+}
+
+static inline void reply_entry_text(const struct reply *r, const char *title,
+                                    const char *value)
+{
+    reply_text(r, title);
+    reply_text(r, value);
+}
+
+static inline void reply_entry_real(const struct reply *r, const char *title,
+                                    double value)
+{
+    reply_text(r, title);
+    reply_real(r, value);
+}
+
+static inline void reply_entry_boolean(const struct reply *r, const char *title,
+                                       bool value)
+{
+    reply_text(r, title);
+    reply_boolean(r, value);
+}
+
 /* Sends a formatted error, truncated to 499 bytes. Line breaks are replaced with spaces. */
 void reply_errorf(const struct reply *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
