@@ -59,6 +59,37 @@ bool args_real(bg_bytes argument, double *value)
     return true;
 }
 
+const char *args_number(const struct args_number *number, bg_bytes argument,
+                        void *options)
+{
+    uint64_t *count = (void *)((char *)options + number->at);
+    double *share = (void *)count;
+    if (number->type == ARGS_COUNT) {
+        return !args_count(argument, count)                      ? number->bad
+               : *count < number->least || *count > number->most ? number->beyond
+                                                                 : NULL;
+    }
+    return !args_real(argument, share) ? number->bad
+           : *share > 0 && *share < 1  ? NULL
+                                       : number->beyond;
+}
+
+const char *args_option(const struct request *request, size_t *i, bool inserting,
+                        const struct args_number *numbers, size_t n,
+                        const char *missing, void *options)
+{
+    for (const struct args_number *number = numbers; number < numbers + n; number++) {
+        if ((inserting ? number->in_insert : number->in_reserve)
+            && args_is(request->argv[*i], number->word)) {
+            return ++*i < request->argc
+                       ? args_number(number, request->argv[*i], options)
+                   : missing ? missing
+                             : number->bad;
+        }
+    }
+    return "ERR Unknown argument received";
+}
+
 const char *args_show(bg_bytes argument, char text[64])
 {
     const unsigned char *bytes = argument.data;
@@ -81,20 +112,15 @@ struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent)
 {
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
-    *sent = false;
-    if (!object) {
-        if (missing) {
-            reply_error(&request->reply, missing);
-            *sent = true;
-        }
-        return NULL;
+    const bool fits = object && families >> object->shape.family & 1;
+    const char *wrong = object ? ARGS_WRONGTYPE : missing;
+    if (sent) {
+        *sent = !fits && wrong;
     }
-    if (!(families >> object->shape.family & 1)) {
-        reply_error(&request->reply, ARGS_WRONGTYPE);
-        *sent = true;
-        return NULL;
+    if (!fits && wrong) {
+        reply_error(&request->reply, wrong);
     }
-    return object;
+    return fits ? object : NULL;
 }
 
 struct object *args_find_any(struct request *request, bg_bytes name)
@@ -108,17 +134,6 @@ struct object *args_find_any(struct request *request, bg_bytes name)
     return object;
 }
 
-bool args_may_create(struct request *request, const char *wrong)
-{
-    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
-        wrong = ARGS_EXISTS;
-    }
-    if (wrong) {
-        reply_error(&request->reply, wrong);
-    }
-    return !wrong;
-}
-
 bg_err args_create(struct request *request, struct object *object, bg_errinfo *info)
 {
     const bg_err err =
@@ -127,6 +142,58 @@ bg_err args_create(struct request *request, struct object *object, bg_errinfo *i
         object_free(object);
     }
     return err;
+}
+
+static bg_err args_make(struct request *request, const struct args_maker *maker,
+                        const void *options, bg_errinfo *info)
+{
+    struct object *object = NULL;
+    const bg_err err = maker->make(request, options, &object, info);
+    return err ? err : args_create(request, object, info);
+}
+
+void args_reserve(struct request *request, const struct args_maker *maker,
+                  const char *wrong, const void *options)
+{
+    bg_errinfo info = { 0 };
+    bg_err err = BG_EINVAL;
+    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
+        wrong = ARGS_EXISTS;
+    }
+    if (!wrong) {
+        err = args_make(request, maker, options, &info);
+        wrong = err == BG_EBUSY ? ARGS_EXISTS : NULL;
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+    } else if (err) {
+        maker->failed(request, err, &info);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+struct object *args_find_or_make(struct request *request,
+                                 const struct args_maker *maker, bool nocreate,
+                                 const void *options)
+{
+    for (;;) {
+        bool sent = false;
+        struct object *object = maker->find(request, &sent);
+        if (object || sent) {
+            return object;
+        }
+        if (nocreate) {
+            reply_error(&request->reply, ARGS_NOT_FOUND);
+            return NULL;
+        }
+        bg_errinfo info = { 0 };
+        const bg_err err = args_make(request, maker, options, &info);
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
+            maker->failed(request, err, &info);
+            return NULL;
+        }
+    }
 }
 
 void args_arity(struct request *request)

@@ -16,6 +16,28 @@ bool args_is(bg_bytes argument, const char *word);
 bool args_count(bg_bytes argument, uint64_t *value);
 bool args_real(bg_bytes argument, double *value);
 
+/* A numeric option: the range of its values, and the errors for values that cannot be parsed or are
+ * out of range. Counts are uint64_t from `least` to `most`; shares are doubles above 0 and below 1. */
+struct args_number {
+    const char *word;
+    enum { ARGS_COUNT, ARGS_SHARE } type;
+    size_t at; /* offset in the options of the command */
+    bool in_reserve, in_insert;
+    uint64_t least, most;
+    const char *bad, *beyond;
+};
+
+/* Parses a value into `options`. Returns an error, or NULL. */
+const char *args_number(const struct args_number *number, bg_bytes argument,
+                        void *options);
+
+/* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed.
+ * `missing` is the error for an option without a value; NULL selects `bad`. Returns an error, or
+ * NULL. */
+const char *args_option(const struct request *request, size_t *i, bool inserting,
+                        const struct args_number *numbers, size_t n,
+                        const char *missing, void *options);
+
 /* Returns the argument as a C string for messages: truncated to fit, and with unprintable bytes
  * replaced by '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
@@ -23,7 +45,7 @@ const char *args_show(bg_bytes argument, char text[64]);
 /* Returns the object named by argv[1] if it belongs to one of `families`, a bitmask (1 << OBJECT_BF
  * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
  * returns NULL. If the object belongs to a different family, sends WRONGTYPE and returns NULL. Sets
- * *sent to whether an error was sent. */
+ * *sent to whether an error was sent; `sent` may be NULL if `missing` is not. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
@@ -40,18 +62,35 @@ enum {
 #define ARGS_WRONGTYPE                                                                 \
     "WRONGTYPE Operation against a key holding the wrong kind of value"
 
-/* Returns whether an object can be created under the name in argv[1]. Otherwise, sends an error: `wrong`,
- * unless it is NULL, or that the name is in use. */
-bool args_may_create(struct request *request, const char *wrong);
-
 /* Stores an object under the name in argv[1]. Frees the object on error. Errors: BG_EBUSY if the name is
  * in use; those of the host. */
 bg_err args_create(struct request *request, struct object *object, bg_errinfo *info);
 
 #define ARGS_EXISTS "ERR item exists"
 
-void args_arity(
-    struct request *request); /* sends "ERR wrong number of arguments for ..." */
+/* How a family of commands creates objects. */
+struct args_maker {
+    struct object *(*find)(struct request *request, bool *sent); /* see args_find */
+    bg_err (*make)(struct request *request, const void *options, struct object **object,
+                   bg_errinfo *info);
+    void (*failed)(struct request *request, bg_err err, const bg_errinfo *info);
+};
+
+/* Handles RESERVE and CREATE: creates an object under the name in argv[1]. Sends OK or an error:
+ * `wrong`, unless it is NULL, that the name is in use, or `failed`. */
+void args_reserve(struct request *request, const struct args_maker *maker,
+                  const char *wrong, const void *options);
+
+/* Returns the object named by argv[1], and creates it if it does not exist and `nocreate` is not
+ * set. Returns NULL after sending an error. */
+struct object *args_find_or_make(struct request *request,
+                                 const struct args_maker *maker, bool nocreate,
+                                 const void *options);
+
+#define ARGS_NOT_FOUND "ERR not found"
+
+/* Sends "ERR wrong number of arguments for ..." */
+void args_arity(struct request *request);
 
 /* Sends an out-of-memory error. If the ledger refused the memory, the error states the limit that
  * would be exceeded; otherwise, the error is "Insufficient memory" followed by `text`, after a

@@ -22,13 +22,11 @@
 
 #include <stdio.h>
 
-#define BF_NOT_FOUND "ERR not found"
-#define BF_FULL      "ERR non scaling filter is full"
+#define BF_FULL "ERR non scaling filter is full"
 
 enum { BF_EXPANSION_MAX = 32768 };
-static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
 static const double bf_error_most =
-    0.25; /* filters with a higher rate are of little use */
+    0.25; /* filters above this rate are of little use */
 static const char bf_expansion_wrong[] =
     "ERR expansion must be in the range [0, 32768]";
 
@@ -52,80 +50,31 @@ static struct bf_wish bf_usual(const struct command_settings *settings)
                              .expansion = settings->bf_expansion_factor };
 }
 
-static const char *bf_read_error(bg_bytes argument, struct bf_wish *wish)
-{
-    if (!args_real(argument, &wish->error)) {
-        return "ERR bad error rate";
-    }
-    if (!(wish->error > 0) || wish->error >= 1) {
-        return "ERR error rate must be in the range (0.000000, 1.000000)";
-    }
-    return NULL;
-}
+static const struct args_number bf_numbers[] = {
+#define BF_AT(field) offsetof(struct bf_wish, field)
+    { "ERROR", ARGS_SHARE, BF_AT(error), false, true, 0, 0, "ERR bad error rate",
+      "ERR error rate must be in the range (0.000000, 1.000000)" },
+    { "CAPACITY", ARGS_COUNT, BF_AT(capacity), false, true, 1, UINT64_C(1) << 56,
+      "ERR bad capacity", "ERR capacity must be in the range [1, 72057594037927936]" },
+    { "EXPANSION", ARGS_COUNT, BF_AT(expansion), true, true, 0, UINT32_MAX,
+      "ERR bad expansion", bf_expansion_wrong },
+    { "TIGHTENING", ARGS_SHARE, BF_AT(tightening), false, true, 0, 0,
+      "ERR bad tightening ratio", "ERR (0 < tightening ratio range < 1)" },
+    { "VALIDATESCALETO", ARGS_COUNT, BF_AT(scale_to), false, true, 1, UINT64_MAX,
+      "ERR bad capacity", "ERR bad capacity" },
+#undef BF_AT
+};
 
-static const char *bf_read_capacity(bg_bytes argument, struct bf_wish *wish)
-{
-    if (!args_count(argument, &wish->capacity)) {
-        return "ERR bad capacity";
-    }
-    if (wish->capacity < 1 || wish->capacity > bf_capacity_most) {
-        return "ERR capacity must be in the range [1, 72057594037927936]";
-    }
-    return NULL;
-}
-
-static const char *bf_read_scale_to(bg_bytes argument, struct bf_wish *wish)
-{
-    return args_count(argument, &wish->scale_to) && wish->scale_to ? NULL
-                                                                   : "ERR bad capacity";
-}
-
-static const char *bf_read_tightening(bg_bytes argument, struct bf_wish *wish)
-{
-    if (!args_real(argument, &wish->tightening)) {
-        return "ERR bad tightening ratio";
-    }
-    return wish->tightening > 0 && wish->tightening < 1
-               ? NULL
-               : "ERR (0 < tightening ratio range < 1)";
-}
-
-static const char *bf_read_seed(bg_bytes argument, struct bf_wish *wish)
-{
-    wish->seed = argument.data;
-    return argument.len == IMPORT_SEED_BYTES ? NULL : "ERR invalid seed";
-}
-
-static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
-{
-    if (!args_count(argument, &wish->expansion)) {
-        return "ERR bad expansion";
-    }
-    if (wish->expansion > UINT32_MAX) {
-        return bf_expansion_wrong;
-    }
-    wish->has_expansion = true;
-    return NULL;
-}
+enum { BF_ERROR, BF_CAPACITY, BF_EXPANSION, BF_NUMBERS = 5 };
 
 /* The caller recognizes this error by its address, and calls args_arity to send the reply instead
  * of this text. */
 static const char bf_arity[] = "a value is missing";
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
-static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
+static const char *bf_read_option(const struct request *request, size_t *i,
                                   bool inserting, struct bf_wish *wish)
 {
-    static const struct {
-        const char *word;
-        bool in_reserve;
-        const char *(*read)(bg_bytes argument, struct bf_wish *wish);
-    } valued[] = { { "EXPANSION", true, bf_read_expansion },
-                   { "CAPACITY", false, bf_read_capacity },
-                   { "ERROR", false, bf_read_error },
-                   { "TIGHTENING", false, bf_read_tightening },
-                   { "SEED", false, bf_read_seed },
-                   { "VALIDATESCALETO", false, bf_read_scale_to } };
     const bg_bytes word = request->argv[*i];
     if (args_is(word, "NONSCALING")) {
         wish->nonscaling = true;
@@ -135,15 +84,16 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
         wish->nocreate = true;
         return NULL;
     }
-    for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
-        if ((inserting || valued[v].in_reserve) && args_is(word, valued[v].word)) {
-            if (*i + 1 >= end) {
-                return inserting ? bf_arity : "ERR no expansion";
-            }
-            return valued[v].read(request->argv[++*i], wish);
+    if (inserting && args_is(word, "SEED")) {
+        if (++*i >= request->argc) {
+            return bf_arity;
         }
+        wish->seed = request->argv[*i].data;
+        return request->argv[*i].len == IMPORT_SEED_BYTES ? NULL : "ERR invalid seed";
     }
-    return "ERR Unknown argument received";
+    wish->has_expansion |= args_is(word, bf_numbers[BF_EXPANSION].word);
+    return args_option(request, i, inserting, bf_numbers, BF_NUMBERS,
+                       inserting ? bf_arity : "ERR no expansion", wish);
 }
 
 /* Returns an error if options conflict or EXPANSION is too large, and NULL otherwise. */
@@ -190,9 +140,10 @@ static struct object_shape bf_shape(const struct bf_wish *wish)
     return shape;
 }
 
-static bg_err bf_make(struct request *request, const struct bf_wish *wish,
+static bg_err bf_make(struct request *request, const void *options,
                       struct object **object, bg_errinfo *info)
 {
+    const struct bf_wish *wish = options;
     const struct command_settings *settings = request->host->settings;
     if (wish->seed) {
         const struct import_seeded seeded = {
@@ -243,56 +194,24 @@ static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *i
     }
 }
 
+static struct object *bf_find(struct request *request, bool *sent)
+{
+    return args_find(request, ARGS_BF, NULL, sent);
+}
+
+static const struct args_maker bf_maker = { bf_find, bf_make, bf_made_not };
+
 static void bf_reserve(struct request *request)
 {
     struct bf_wish wish = bf_usual(request->host->settings);
-    const char *wrong = bf_read_error(request->argv[2], &wish);
+    const char *wrong = args_number(&bf_numbers[BF_ERROR], request->argv[2], &wish);
     if (!wrong) {
-        wrong = bf_read_capacity(request->argv[3], &wish);
+        wrong = args_number(&bf_numbers[BF_CAPACITY], request->argv[3], &wish);
     }
     for (size_t i = 4; !wrong && i < request->argc; i++) {
-        wrong = bf_read_option(request, &i, request->argc, false, &wish);
+        wrong = bf_read_option(request, &i, false, &wish);
     }
-    wrong = wrong ? wrong : bf_check(&wish);
-    if (!args_may_create(request, wrong)) {
-        return;
-    }
-    bg_errinfo info = { 0 };
-    struct object *object = NULL;
-    bg_err err = bf_make(request, &wish, &object, &info);
-    err = err ? err : args_create(request, object, &info);
-    if (err == BG_EBUSY) {
-        reply_error(&request->reply, ARGS_EXISTS);
-    } else if (err) {
-        bf_made_not(request, err, &info);
-    } else {
-        reply_ok(&request->reply);
-    }
-}
-
-/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending an
- * error. */
-static struct object *bf_find_or_make(struct request *request,
-                                      const struct bf_wish *wish)
-{
-    for (;;) {
-        bool sent = false;
-        struct object *object = args_find(request, ARGS_BF, NULL, &sent);
-        if (object || sent) {
-            return object;
-        }
-        if (wish->nocreate) {
-            reply_error(&request->reply, BF_NOT_FOUND);
-            return NULL;
-        }
-        bg_errinfo info = { 0 };
-        bg_err err = bf_make(request, wish, &object, &info);
-        err = err ? err : args_create(request, object, &info);
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
-            bf_made_not(request, err, &info);
-            return NULL;
-        }
-    }
+    args_reserve(request, &bf_maker, wrong ? wrong : bf_check(&wish), &wish);
 }
 
 /* ---- Adding -------------------------------------------------------------------------------- */
@@ -303,7 +222,7 @@ static void bf_add_many(struct request *request, const bg_bytes *items, size_t n
     const struct bf_wish wish = bf_usual(request->host->settings);
     size_t step = OBJECT_BATCH;
     for (size_t at = 0; at < n;) {
-        struct object *object = bf_find_or_make(request, &wish);
+        struct object *object = args_find_or_make(request, &bf_maker, false, &wish);
         /* without an object, the error has been sent */
         at += object ? items_add_some(request, object, items + at, n - at, &step, false,
                                       BF_FULL)
@@ -319,7 +238,7 @@ static void bf_add(struct request *request)
 static void bf_add_list(struct request *request, const struct bf_wish *wish,
                         const bg_bytes *items, size_t n)
 {
-    struct object *object = bf_find_or_make(request, wish);
+    struct object *object = args_find_or_make(request, &bf_maker, wish->nocreate, wish);
     if (object) {
         items_add_list(request, object, items, n, BF_FULL, true);
     }
@@ -337,7 +256,7 @@ static void bf_insert(struct request *request)
     const char *wrong = NULL;
     size_t i = 2;
     while (!wrong && i < request->argc && !args_is(request->argv[i], "ITEMS")) {
-        wrong = bf_read_option(request, &i, request->argc, true, &wish);
+        wrong = bf_read_option(request, &i, true, &wish);
         i++;
     }
     const bool items = i < request->argc; /* whether ITEMS is present */
@@ -359,7 +278,7 @@ static void bf_insert(struct request *request)
 static void bf_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
     bool sent = false;
-    const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    const struct object *object = bf_find(request, &sent);
     items_exist_or(request, object, sent, items, n);
 }
 
@@ -371,7 +290,7 @@ static void bf_exists(struct request *request)
 static void bf_mexists(struct request *request)
 {
     bool sent = false;
-    const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    const struct object *object = bf_find(request, &sent);
     if (!sent) {
         reply_array(&request->reply, request->argc - 2);
         items_exist(request, object, request->argv + 2, request->argc - 2);
@@ -383,7 +302,7 @@ static void bf_mexists(struct request *request)
 static void bf_card(struct request *request)
 {
     bool sent = false;
-    struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    struct object *object = bf_find(request, &sent);
     if (!sent) {
         reply_integer(&request->reply,
                       object ? (int64_t)atomic_load(&object->items) : 0);
@@ -438,8 +357,7 @@ static void bf_fact(struct request *request, const struct object *object, size_t
 
 static void bf_info(struct request *request)
 {
-    bool sent = false;
-    const struct object *object = args_find(request, ARGS_BF, BF_NOT_FOUND, &sent);
+    const struct object *object = args_find(request, ARGS_BF, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }
@@ -469,8 +387,7 @@ static void bf_info(struct request *request)
 /* Replies with debug lines in RedisBloom's format. A single line describes all layers. */
 static void bf_debug(struct request *request)
 {
-    bool sent = false;
-    const struct object *object = args_find(request, ARGS_BF, BF_NOT_FOUND, &sent);
+    const struct object *object = args_find(request, ARGS_BF, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }

@@ -264,42 +264,32 @@ static const char *bgc_complete(struct bgc_wish *wish,
     return NULL;
 }
 
-static bg_err bgc_make(struct request *request, struct bgc_wish *wish, bg_errinfo *info)
+static bg_err bgc_make(struct request *request, const void *options,
+                       struct object **object, bg_errinfo *info)
 {
     const struct command_settings *settings = request->host->settings;
-    struct object *object = NULL;
-    const uint32_t profile = wish->hashed ? wish->shape.hash : settings->hash;
-    bg_err err = object_shape_hash(&wish->shape, profile, settings, info);
-    err = err ? err : object_create(&wish->shape, settings, &object, info);
-    return err ? err : args_create(request, object, info);
+    struct object_shape shape = ((const struct bgc_wish *)options)->shape;
+    const bg_err err = object_shape_hash(&shape, shape.hash, settings, info);
+    return err ? err : object_create(&shape, settings, object, info);
 }
 
 void bgc_create(struct request *request)
 {
+    static const struct args_maker maker = { NULL, bgc_make, bgc_reply_spec_error };
+    const struct command_settings *settings = request->host->settings;
     struct bgc_wish wish = { .shape = { .family = OBJECT_BG } };
     for (size_t i = 2; i < request->argc; i++) {
         if (!bgc_read_option(request, &i, &wish)) {
             return;
         }
     }
-    const char *wrong = bgc_complete(&wish, request->host->settings);
-    const uint32_t profile =
-        wish.hashed ? wish.shape.hash : request->host->settings->hash;
-    if (!wrong && wish.seeded && profile != BG_HASH_FAST && profile != BG_HASH_XXH64) {
+    const char *wrong = bgc_complete(&wish, settings);
+    wish.shape.hash = wish.hashed ? wish.shape.hash : settings->hash;
+    if (!wrong && wish.seeded && wish.shape.hash != BG_HASH_FAST
+        && wish.shape.hash != BG_HASH_XXH64) {
         wrong =
             "ERR SEED cannot be used with a keyed hash, which has a secret: use HASH "
             "fast or HASH xxh64";
     }
-    if (!args_may_create(request, wrong)) {
-        return;
-    }
-    bg_errinfo info = { 0 };
-    const bg_err err = bgc_make(request, &wish, &info);
-    if (err == BG_EBUSY) {
-        reply_error(&request->reply, ARGS_EXISTS);
-    } else if (err) {
-        bgc_reply_spec_error(request, err, &info);
-    } else {
-        reply_ok(&request->reply);
-    }
+    args_reserve(request, &maker, wrong, &wish);
 }

@@ -22,11 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CF_NOT_FOUND "ERR not found"
-#define CF_FULL      "ERR Filter is full"
-#define CF_EXPANDED  "ERR Maximum expansions reached"
+#define CF_FULL     "ERR Filter is full"
+#define CF_EXPANDED "ERR Maximum expansions reached"
 
-enum { CF_BUCKET_MAX = 255, CF_ITERATIONS_MAX = 65535, CF_EXPANSION_MAX = 32768 };
 static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
 
 /* ---- Creation ------------------------------------------------------------------------------ */
@@ -47,84 +45,35 @@ static struct cf_wish cf_usual(const struct command_settings *settings)
                              .expansions = settings->cf_max_expansions };
 }
 
-static const char *cf_read_bucket_size(bg_bytes argument, struct cf_wish *wish)
-{
-    if (!args_count(argument, &wish->bucket_size)) {
-        return "ERR Couldn't parse BUCKETSIZE";
-    }
-    return wish->bucket_size >= 1 && wish->bucket_size <= CF_BUCKET_MAX
-               ? NULL
-               : "ERR BUCKETSIZE: value must be in the range [1, 255]";
-}
+static const struct args_number cf_numbers[] = {
+#define CF_AT(field) offsetof(struct cf_wish, field)
+    { "CAPACITY", ARGS_COUNT, CF_AT(capacity), false, true, 0, UINT64_MAX,
+      "ERR Bad capacity", NULL }, /* cf_capacity_fits checks the range */
+    { "BUCKETSIZE", ARGS_COUNT, CF_AT(bucket_size), true, false, 1, 255,
+      "ERR Couldn't parse BUCKETSIZE",
+      "ERR BUCKETSIZE: value must be in the range [1, 255]" },
+    { "MAXITERATIONS", ARGS_COUNT, CF_AT(iterations), true, false, 1, 65535,
+      "ERR Couldn't parse MAXITERATIONS",
+      "ERR MAXITERATIONS: value must be in the range [1, 65535]" },
+    { "EXPANSION", ARGS_COUNT, CF_AT(expansion), true, false, 0, 32768,
+      "ERR Couldn't parse EXPANSION",
+      "ERR EXPANSION: value must be in the range [0, 32768]" },
+    { "ERROR", ARGS_SHARE, CF_AT(error), true, true, 0, 0, "ERR bad error rate",
+      "ERR error rate must be in the range (0.000000, 1.000000)" },
+#undef CF_AT
+};
 
-static const char *cf_read_iterations(bg_bytes argument, struct cf_wish *wish)
-{
-    if (!args_count(argument, &wish->iterations)) {
-        return "ERR Couldn't parse MAXITERATIONS";
-    }
-    return wish->iterations >= 1 && wish->iterations <= CF_ITERATIONS_MAX
-               ? NULL
-               : "ERR MAXITERATIONS: value must be in the range [1, 65535]";
-}
-
-static const char *cf_read_expansion(bg_bytes argument, struct cf_wish *wish)
-{
-    if (!args_count(argument, &wish->expansion)) {
-        return "ERR Couldn't parse EXPANSION";
-    }
-    return wish->expansion <= CF_EXPANSION_MAX
-               ? NULL
-               : "ERR EXPANSION: value must be in the range [0, 32768]";
-}
-
-static const char *cf_read_error(bg_bytes argument, struct cf_wish *wish)
-{
-    if (!args_real(argument, &wish->error)) {
-        return "ERR bad error rate";
-    }
-    return wish->error > 0 && wish->error < 1
-               ? NULL
-               : "ERR error rate must be in the range (0.000000, 1.000000)";
-}
-
-static const char *cf_read_capacity(bg_bytes argument, struct cf_wish *wish)
-{
-    return args_count(argument, &wish->capacity) ? NULL : "ERR Bad capacity";
-}
+enum { CF_CAPACITY, CF_NUMBERS = 5 };
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
 static const char *cf_read_option(const struct request *request, size_t *i,
                                   bool inserting, struct cf_wish *wish)
 {
-    static const struct {
-        const char *word;
-        bool in_reserve, in_insert;
-        const char *(*read)(bg_bytes argument, struct cf_wish *wish);
-        const char *missing;
-    } valued[] = {
-        { "BUCKETSIZE", true, false, cf_read_bucket_size,
-          "ERR Couldn't parse BUCKETSIZE" },
-        { "MAXITERATIONS", true, false, cf_read_iterations,
-          "ERR Couldn't parse MAXITERATIONS" },
-        { "EXPANSION", true, false, cf_read_expansion, "ERR Couldn't parse EXPANSION" },
-        { "CAPACITY", false, true, cf_read_capacity, "ERR Bad capacity" },
-        { "ERROR", true, true, cf_read_error, "ERR bad error rate" },
-    };
-    const bg_bytes word = request->argv[*i];
-    if (inserting && args_is(word, "NOCREATE")) {
+    if (inserting && args_is(request->argv[*i], "NOCREATE")) {
         wish->nocreate = true;
         return NULL;
     }
-    for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
-        if ((inserting ? valued[v].in_insert : valued[v].in_reserve)
-            && args_is(word, valued[v].word)) {
-            if (*i + 1 >= request->argc) {
-                return valued[v].missing;
-            }
-            return valued[v].read(request->argv[++*i], wish);
-        }
-    }
-    return "ERR Unknown argument received";
+    return args_option(request, i, inserting, cf_numbers, CF_NUMBERS, NULL, wish);
 }
 
 static bool cf_capacity_fits(const struct cf_wish *wish)
@@ -133,9 +82,10 @@ static bool cf_capacity_fits(const struct cf_wish *wish)
            && wish->capacity <= cf_capacity_most;
 }
 
-static bg_err cf_make(struct request *request, const struct cf_wish *wish,
+static bg_err cf_make(struct request *request, const void *options,
                       struct object **object, bg_errinfo *info)
 {
+    const struct cf_wish *wish = options;
     const struct command_settings *settings = request->host->settings;
     struct object_shape shape = { .family = OBJECT_CF,
                                   .items = wish->capacity,
@@ -149,77 +99,46 @@ static bg_err cf_make(struct request *request, const struct cf_wish *wish,
     return err ? err : object_create(&shape, settings, object, info);
 }
 
-/* Creates an object under the name in argv[1]. */
-static bg_err cf_create(struct request *request, const struct cf_wish *wish,
-                        bg_errinfo *info)
+static void cf_made_not(struct request *request, bg_err err, const bg_errinfo *info)
 {
-    struct object *object = NULL;
-    const bg_err err = cf_make(request, wish, &object, info);
-    return err ? err : args_create(request, object, info);
+    args_failed(request, err, info, "ERR Couldn't create Cuckoo Filter");
 }
+
+/* Like args_find, but also sends WRONGTYPE and returns NULL if the object's kind does not support
+ * deletion. */
+static struct object *cf_find_or(struct request *request, const char *missing,
+                                 bool *sent)
+{
+    struct object *object = args_find(request, ARGS_CF, missing, sent);
+    if (object && object_is_whole(object)
+        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
+        reply_error(&request->reply, ARGS_WRONGTYPE);
+        if (sent) {
+            *sent = true;
+        }
+        return NULL;
+    }
+    return object;
+}
+
+static struct object *cf_find(struct request *request, bool *sent)
+{
+    return cf_find_or(request, NULL, sent);
+}
+
+static const struct args_maker cf_maker = { cf_find, cf_make, cf_made_not };
 
 static void cf_reserve(struct request *request)
 {
     struct cf_wish wish = cf_usual(request->host->settings);
-    const char *wrong = cf_read_capacity(request->argv[2], &wish);
+    const char *wrong = args_number(&cf_numbers[CF_CAPACITY], request->argv[2], &wish);
     for (size_t i = 3; !wrong && i < request->argc; i++) {
         wrong = cf_read_option(request, &i, false, &wish);
     }
     if (!wrong && !cf_capacity_fits(&wish)) {
         wrong = "ERR Capacity must be in the range [2 * BUCKETSIZE, 549755813888]";
     }
-    if (!args_may_create(request, wrong)) {
-        return;
-    }
-    bg_errinfo info = { 0 };
-    const bg_err err = cf_create(request, &wish, &info);
-    if (err == BG_EBUSY) {
-        reply_error(&request->reply, ARGS_EXISTS);
-    } else if (err) {
-        args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
-    } else {
-        reply_ok(&request->reply);
-    }
-}
-
-/* ---- Objects ------------------------------------------------------------------------------- */
-
-/* Like args_find, but also sends WRONGTYPE and returns NULL if the object's kind does not support
- * deletion. */
-static struct object *cf_find(struct request *request, const char *missing, bool *sent)
-{
-    struct object *object = args_find(request, ARGS_CF, missing, sent);
-    if (object && object_is_whole(object)
-        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
-        reply_error(&request->reply, ARGS_WRONGTYPE);
-        *sent = true;
-        return NULL;
-    }
-    return object;
-}
-
-/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending an
- * error. */
-static struct object *cf_find_or_make(struct request *request,
-                                      const struct cf_wish *wish)
-{
-    for (;;) {
-        bool sent = false;
-        struct object *object = cf_find(request, NULL, &sent);
-        if (object || sent) {
-            return object;
-        }
-        if (wish->nocreate) {
-            reply_error(&request->reply, CF_NOT_FOUND);
-            return NULL;
-        }
-        bg_errinfo info = { 0 };
-        const bg_err err = cf_create(request, wish, &info);
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client created the object */
-            args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
-            return NULL;
-        }
-    }
+    args_reserve(request, &cf_maker, wrong, &wish);
 }
 
 /* ---- Adds ---------------------------------------------------------------------------------- */
@@ -236,7 +155,8 @@ static void cf_add_many(struct request *request, const bg_bytes *items, size_t n
     const struct cf_wish wish = cf_usual(request->host->settings);
     size_t step = OBJECT_BATCH;
     for (size_t at = 0; at < n;) {
-        struct object *object = cf_find_or_make(request, &wish);
+        struct object *object =
+            args_find_or_make(request, &cf_maker, wish.nocreate, &wish);
         /* without an object, the error has been sent */
         at += object ? items_add_some(request, object, items + at, n - at, &step, true,
                                       cf_full(object))
@@ -252,7 +172,7 @@ static void cf_add(struct request *request)
 static void cf_addnx(struct request *request)
 {
     const struct cf_wish wish = cf_usual(request->host->settings);
-    struct object *object = cf_find_or_make(request, &wish);
+    struct object *object = args_find_or_make(request, &cf_maker, wish.nocreate, &wish);
     if (!object) {
         return;
     }
@@ -364,7 +284,8 @@ static void cf_insert_items(struct request *request, bool absent_only)
         args_arity(request);
     } else {
         struct cf_list list = { .request = request,
-                                .object = cf_find_or_make(request, &wish),
+                                .object = args_find_or_make(request, &cf_maker,
+                                                            wish.nocreate, &wish),
                                 .items = request->argv + i + 1,
                                 .n = request->argc - i - 1,
                                 .absent_only = absent_only };
@@ -389,7 +310,7 @@ static void cf_insertnx(struct request *request)
 static void cf_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
     bool sent = false;
-    const struct object *object = cf_find(request, NULL, &sent);
+    const struct object *object = cf_find(request, &sent);
     items_exist_or(request, object, sent, items, n);
 }
 
@@ -401,7 +322,7 @@ static void cf_exists(struct request *request)
 static void cf_mexists(struct request *request)
 {
     bool sent = false;
-    const struct object *object = cf_find(request, NULL, &sent);
+    const struct object *object = cf_find(request, &sent);
     if (!sent) {
         reply_array(&request->reply, request->argc - 2);
         items_exist(request, object, request->argv + 2, request->argc - 2);
@@ -411,7 +332,7 @@ static void cf_mexists(struct request *request)
 static void cf_count(struct request *request)
 {
     bool sent = false;
-    const struct object *object = cf_find(request, NULL, &sent);
+    const struct object *object = cf_find(request, &sent);
     if (!sent) {
         const uint64_t count = object ? object_count(object, request->argv[2]) : 0;
         reply_count(&request->reply, count);
@@ -420,8 +341,7 @@ static void cf_count(struct request *request)
 
 static void cf_del(struct request *request)
 {
-    bool sent = false;
-    struct object *object = cf_find(request, "ERR Not found", &sent);
+    struct object *object = cf_find_or(request, "ERR Not found", NULL);
     if (!object) {
         return;
     }
@@ -436,8 +356,8 @@ static void cf_del(struct request *request)
 
 static void cf_compact(struct request *request)
 {
-    bool sent = false;
-    struct object *object = cf_find(request, "ERR Cuckoo filter was not found", &sent);
+    struct object *object =
+        cf_find_or(request, "ERR Cuckoo filter was not found", NULL);
     if (!object) {
         return;
     }
@@ -480,8 +400,7 @@ static struct cf_figures cf_measure(const struct object *object)
 
 static void cf_info(struct request *request)
 {
-    bool sent = false;
-    const struct object *object = cf_find(request, CF_NOT_FOUND, &sent);
+    const struct object *object = cf_find_or(request, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }
@@ -506,8 +425,7 @@ static void cf_info(struct request *request)
 
 static void cf_debug(struct request *request)
 {
-    bool sent = false;
-    const struct object *object = cf_find(request, CF_NOT_FOUND, &sent);
+    const struct object *object = cf_find_or(request, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }

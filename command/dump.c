@@ -342,12 +342,11 @@ static void dump_scan(struct request *request, uint32_t families,
                       const char *not_a_number, const char *wrong)
 {
     uint64_t iterator = 0;
-    bool sent = false;
     if (!args_count(request->argv[2], &iterator)) {
         reply_error(&request->reply, not_a_number);
         return;
     }
-    struct object *object = args_find(request, families, "ERR not found", &sent);
+    struct object *object = args_find(request, families, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }
@@ -376,8 +375,7 @@ void dump_bf_scan(struct request *request)
 
 void dump_cf_scan(struct request *request)
 {
-    bool sent = false;
-    const struct object *object = args_find(request, ARGS_CF, "ERR not found", &sent);
+    const struct object *object = args_find(request, ARGS_CF, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }

@@ -689,7 +689,7 @@ void dump_bf_load(struct request *request)
 {
     static const struct load_words words = {
         .families = ARGS_BF,
-        .not_found = "ERR not found",
+        .not_found = ARGS_NOT_FOUND,
         .place = "ERR invalid offset - no link found",
         .too_big = "ERR invalid chunk - Too big for current filter",
         .bad = "ERR received bad data",
