@@ -1,7 +1,6 @@
 /* cluster_client.c - see cluster_client.h. */
 #include "cluster_client.h"
 
-#include "clock.h"
 #include "text.h"
 
 #include <errno.h>
@@ -45,11 +44,6 @@ bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     return code;
 }
 
-int64_t cluster_now(void)
-{
-    return (int64_t)(clock_nanoseconds() / 1000000);
-}
-
 /* Stores a node's error: a connection error or an error reply. */
 static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
 {
@@ -58,14 +52,14 @@ static void cluster_note(struct cluster *c, uint16_t node, const char *what, siz
                    (int)(n < 200 ? n : 200), what);
 }
 
-static void cluster_note_link(struct cluster *c, uint16_t node)
+static void cluster_note_text(struct cluster *c, uint16_t node, const char *text)
 {
-    cluster_note(c, node, c->map.nodes[node]->wrong, strlen(c->map.nodes[node]->wrong));
+    cluster_note(c, node, text, strlen(text));
 }
 
-static bg_bytes cluster_word(const char *word)
+static void cluster_note_link(struct cluster *c, uint16_t node)
 {
-    return (bg_bytes){ word, strlen(word) };
+    cluster_note_text(c, node, c->map.nodes[node]->wrong);
 }
 
 /* Waits between attempts. Errors: BG_ECANCELED if stop_fd became readable. */
@@ -95,16 +89,16 @@ static size_t cluster_greetings(const struct cluster *c, const struct node_link 
 static bool cluster_put_auth(struct cluster *c, struct node_link *link)
 {
     const char *user = c->options.user;
-    const bg_bytes words[] = { cluster_word("AUTH"), cluster_word(user ? user : ""),
-                               cluster_word(c->options.password) };
+    const bg_bytes words[] = { link_word("AUTH"), link_word(user ? user : ""),
+                               link_word(c->options.password) };
     const bg_bytes without[] = { words[0], words[2] };
     return user ? link_put(link, words, 3) : link_put(link, without, 2);
 }
 
 static bool cluster_put_info(struct node_link *link)
 {
-    const bg_bytes info[] = { cluster_word("INFO"), cluster_word("server"),
-                              cluster_word("replication") };
+    const bg_bytes info[] = { link_word("INFO"), link_word("server"),
+                              link_word("replication") };
     return link_put(link, info, 3);
 }
 
@@ -125,11 +119,10 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
 static bool cluster_take_auth(struct cluster *c, struct node_link *link)
 {
     bg_bytes reply;
-    size_t at = 0;
     if (!link_take(link, &reply)) {
         return false;
     }
-    const struct reply_item item = reply_next(reply, &at);
+    const struct reply_item item = reply_first(reply);
     if (item.type == '-') {
         const char *user = c->options.user;
         link_break(link, "AUTH: %.*s: check the password of user '%.40s'",
@@ -159,8 +152,7 @@ static uint64_t cluster_read_field(bg_bytes text, const char *name)
 /* Reads a reply to INFO. If the reply is a transient error, closes the link and returns false. */
 static bool cluster_read_info(struct node_link *link, bg_bytes reply)
 {
-    size_t at = 0;
-    const struct reply_item item = reply_next(reply, &at);
+    const struct reply_item item = reply_first(reply);
     link->process =
         (struct link_process){ .refused = item.type == '-'
                                           && reply_begins(item.text, "NOPERM") };
@@ -204,16 +196,14 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
  * the reason in `wrong`. */
 static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
 {
-    size_t at = 0;
-    const struct reply_item item = reply_next(reply, &at);
+    const struct reply_item item = reply_first(reply);
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
         map_give_all(&c->map, node); /* not a cluster, so the server owns all slots */
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
-        static const char text[] =
-            "NOAUTH: the node requires a password: set password-file";
-        cluster_note(c, node, text, sizeof text - 1);
+        cluster_note_text(c, node,
+                          "NOAUTH: the node requires a password: set password-file");
         return false;
     }
     if (item.type == '-') {
@@ -221,8 +211,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return false;
     }
     if (!map_read(&c->map, reply, node)) {
-        static const char text[] = "the node reported no slots";
-        cluster_note(c, node, text, sizeof text - 1);
+        cluster_note_text(c, node, "the node reported no slots");
         return false;
     }
     return true;
@@ -232,7 +221,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
 static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
 {
     struct node_link *link = c->map.nodes[node];
-    const bg_bytes words[] = { cluster_word("CLUSTER"), cluster_word("SLOTS") };
+    const bg_bytes words[] = { link_word("CLUSTER"), link_word("SLOTS") };
     bg_bytes reply;
     if (!cluster_begin(c, node)) {
         return false;
@@ -513,7 +502,7 @@ struct cluster_turn {
 static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
                          struct cluster_turn *turns, bg_err *err)
 {
-    const bg_bytes asking = cluster_word("ASKING");
+    const bg_bytes asking = link_word("ASKING");
     const uint16_t node = ask->next != MAP_NOBODY ? ask->next : c->map.owner[ask->slot];
     ask->node = MAP_NOBODY;
     if (node == MAP_NOBODY) {
@@ -566,15 +555,14 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(replicas, sizeof replicas, "%u", c->options.replicas);
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
-        const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
+        const bg_bytes pings[] = { link_word("PING"), link_word("PING") };
         /* Send two PINGs instead of the marker and WAIT. Their replies confirm nothing. */
         return link_put(link, &pings[0], 1) && link_put(link, &pings[1], 1);
     }
-    const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
-                             cluster_word("1"), cluster_word("EX"),
-                             cluster_word("60") };
-    const bg_bytes words[] = { cluster_word("WAIT"), cluster_word(replicas),
-                               cluster_word(wait) };
+    const bg_bytes set[] = { link_word("SET"), link_word(marker), link_word("1"),
+                             link_word("EX"), link_word("60") };
+    const bg_bytes words[] = { link_word("WAIT"), link_word(replicas),
+                               link_word(wait) };
     return link_put(link, set, 5) && link_put(link, words, 3);
 }
 
@@ -608,8 +596,7 @@ static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
 {
-    size_t at = 0;
-    const struct reply_item item = reply_next(reply, &at);
+    const struct reply_item item = reply_first(reply);
     unsigned slot = 0;
     uint16_t node = MAP_NOBODY;
     ask->next = MAP_NOBODY;
@@ -651,10 +638,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
-    size_t at = 0;
-    const struct reply_item set = reply_next(marker, &at);
-    at = 0;
-    const struct reply_item item = reply_next(wait, &at);
+    const struct reply_item set = reply_first(marker), item = reply_first(wait);
     if (set.type != '+') {
         cluster_note(c, node, set.text.data, set.type == '-' ? set.text.len : 0);
         return false;
@@ -666,10 +650,9 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
         cluster_note(c, node, item.text.data, item.text.len);
     } else {
         char text[80];
-        const int n =
-            snprintf(text, sizeof text, "only %lld of %u replicas received the write",
-                     (long long)item.number, c->options.replicas);
-        cluster_note(c, node, text, (size_t)n);
+        (void)snprintf(text, sizeof text, "only %lld of %u replicas received the write",
+                       (long long)item.number, c->options.replicas);
+        cluster_note_text(c, node, text);
     }
     return false;
 }
@@ -706,8 +689,7 @@ static bool cluster_check_steady(struct cluster *c, uint16_t node)
                       && link->process.before == before.before
                       && link->process.refused == before.refused;
     if (!same) {
-        static const char text[] = "the node's data was replaced during a request";
-        cluster_note(c, node, text, sizeof text - 1);
+        cluster_note_text(c, node, "the node's data was replaced during a request");
     }
     return same;
 }

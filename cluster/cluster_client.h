@@ -134,9 +134,6 @@ bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view
 /* Returns the number of nodes that own slots. */
 size_t cluster_nodes(const struct cluster *cluster);
 
-/* Returns the time of a monotonic clock, in milliseconds. */
-int64_t cluster_now(void);
-
 /* Writes "host:port" of the node that owns a slot, according to the current map. */
 void cluster_where(const struct cluster *cluster, unsigned slot, char *text,
                    size_t room);

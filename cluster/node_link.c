@@ -70,7 +70,7 @@ bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc)
     return true;
 }
 
-static int64_t links_now(void)
+int64_t cluster_now(void)
 {
     return (int64_t)(clock_nanoseconds() / 1000000);
 }
@@ -164,8 +164,9 @@ static bool link_open(struct node_link *link)
     }
     freeaddrinfo(found);
     link_conceal(link);
-    link->open_until =
-        link->how && link->how->connect ? links_now() + link->how->connect : INT64_MAX;
+    link->open_until = link->how && link->how->connect
+                           ? cluster_now() + link->how->connect
+                           : INT64_MAX;
     link->fresh = link->fd >= 0;
     return link->fd >= 0;
 }
@@ -365,7 +366,7 @@ static void links_break_busy(struct node_link *const *links, size_t n, const cha
  * `end` if that is earlier. */
 static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end)
 {
-    const int64_t now = links_now();
+    const int64_t now = cluster_now();
     for (size_t i = 0; i < n; i++) {
         struct node_link *link = links[i];
         if (!link_is_busy(link) || !link_is_opening(link)) {
@@ -384,15 +385,15 @@ static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd)
 {
     struct pollfd *watched = calloc(n + 1, sizeof *watched);
-    int64_t end = links_now() + timeout;
+    int64_t end = cluster_now() + timeout;
     bool good = watched != NULL;
     while (good) {
-        const int64_t left = links_hurry(links, n, end) - links_now();
+        const int64_t left = links_hurry(links, n, end) - cluster_now();
         const size_t count = links_watch(links, n, watched);
         if (count == 0) {
             break;
         }
-        if (links_now() >= end) {
+        if (cluster_now() >= end) {
             links_break_busy(links, n, "timed out waiting for a reply");
             break;
         }
@@ -404,7 +405,7 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
         }
         bool moved = false;
         good = !watched[count].revents && links_work(links, n, watched, &moved);
-        end = moved ? links_now() + timeout : end;
+        end = moved ? cluster_now() + timeout : end;
     }
     if (!good) { /* late replies must not be mistaken for replies to later requests */
         links_break_busy(links, n, "the request was canceled");

@@ -19,6 +19,7 @@
 #include "reply_scan.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
     LINK_HOST = 256,
@@ -44,8 +45,8 @@ struct link_process {
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
     uint32_t connect;           /* connect timeout in ms; 0 selects the round timeout */
-    _Atomic uint64_t *unopened,
-        *broken; /* counters: links that could not be opened, open links that broke */
+    _Atomic uint64_t *unopened; /* counts links that could not be opened */
+    _Atomic uint64_t *broken;   /* counts open links that broke */
 };
 
 struct node_link {
@@ -57,7 +58,7 @@ struct node_link {
     bool fresh;                   /* opened in this round */
     bool connecting;              /* connect is in progress */
     bool greeting;                /* TLS handshake in progress */
-    int64_t open_until;           /* deadline for opening (links_now) */
+    int64_t open_until;           /* deadline for opening (cluster_now) */
     unsigned attempt; /* index of the address to try; incremented if connecting fails */
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
@@ -67,6 +68,15 @@ struct node_link {
     struct link_process process; /* the server process; set by the caller */
     char wrong[200];             /* why the link was closed */
 };
+
+/* Returns the time of a monotonic clock, in milliseconds. */
+int64_t cluster_now(void);
+
+/* Returns a word of a request. */
+static inline bg_bytes link_word(const char *word)
+{
+    return (bg_bytes){ word, strlen(word) };
+}
 
 /* Sets the address of a node. The link is initially closed. Returns false if the host name is too
  * long. */

@@ -118,6 +118,12 @@ struct reply_item reply_next(bg_bytes reply, size_t *at)
     return item;
 }
 
+struct reply_item reply_first(bg_bytes reply)
+{
+    size_t at = 0;
+    return reply_next(reply, &at);
+}
+
 void reply_skip(bg_bytes reply, size_t *at)
 {
     struct reply_scan scan = { 0 };

@@ -50,6 +50,9 @@ struct reply_item {
 /* Returns the item at offset *at of a complete reply, and moves *at past it. */
 struct reply_item reply_next(bg_bytes reply, size_t *at);
 
+/* Returns the first item of a complete reply. */
+struct reply_item reply_first(bg_bytes reply);
+
 /* Moves *at past an item and everything in it. */
 void reply_skip(bg_bytes reply, size_t *at);
 

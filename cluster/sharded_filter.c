@@ -99,8 +99,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
  * the shard as in doubt, because a witness that cannot be written does not protect the shard. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
-    size_t at = 0;
-    const struct reply_item item = reply_next(reply, &at);
+    const struct reply_item item = reply_first(reply);
     if (item.type != ':') {
         witness_free(&e->filter->witnesses[e->shard]);
         e->filter->doubted[e->shard] = true;
@@ -124,8 +123,7 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
     e->filter->bare[e->shard] = false;
     if (!e->text) {
         witness_distrust(&e->filter->witnesses[e->shard]);
-    } else if (!witness_parse((bg_bytes){ e->text, strlen(e->text) },
-                              &e->filter->witnesses[e->shard])) {
+    } else if (!witness_parse(link_word(e->text), &e->filter->witnesses[e->shard])) {
         *e->err = BG_ENOMEM;
     }
 }
@@ -138,15 +136,10 @@ static void witness_cleared(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-static bg_bytes witness_word(const char *text)
-{
-    return (bg_bytes){ text, strlen(text) };
-}
-
 /* Builds an HGETALL command. */
 static size_t witness_get(struct witness_errand *e)
 {
-    e->words[0] = witness_word("HGETALL");
+    e->words[0] = link_word("HGETALL");
     return 2;
 }
 
@@ -155,9 +148,9 @@ static size_t witness_get(struct witness_errand *e)
 static size_t witness_set(struct witness_errand *e)
 {
     witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
-    e->words[0] = witness_word("HSET");
-    e->words[2] = witness_word(e->text ? witness_list : e->fields[0]);
-    e->words[3] = witness_word(e->text ? e->text : "1");
+    e->words[0] = link_word("HSET");
+    e->words[2] = link_word(e->text ? witness_list : e->fields[0]);
+    e->words[3] = link_word(e->text ? e->text : "1");
     return 4;
 }
 
@@ -165,10 +158,10 @@ static size_t witness_set(struct witness_errand *e)
 static size_t witness_clear(struct witness_errand *e)
 {
     const struct witness *witness = &e->filter->witnesses[e->shard];
-    e->words[0] = witness_word("HDEL");
+    e->words[0] = link_word("HDEL");
     for (size_t i = 0; i < witness->doubt_count; i++) {
         witness_doubt_name(witness->doubts[i], e->fields[i]);
-        e->words[2 + i] = witness_word(e->fields[i]);
+        e->words[2 + i] = link_word(e->fields[i]);
     }
     return 2 + witness->doubt_count;
 }
@@ -398,7 +391,7 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     struct cluster_ask asks[SHARDS_MAX];
     bg_bytes words[SHARDS_MAX][2];
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        words[i][0] = (bg_bytes){ "DEL", 3 };
+        words[i][0] = link_word("DEL");
         words[i][1] = filter->witness_names[i];
         asks[i] = (struct cluster_ask){ .argv = words[i],
                                         .argc = 2,
@@ -444,17 +437,16 @@ struct sharded_job {
     bg_bytes *argv;           /* the arguments of all commands, stored consecutively */
     struct cluster_ask *asks; /* commands, followed by witness reads */
     struct sharded_part *parts;
-    size_t count;                   /* commands */
-    struct witness_errand *errands; /* witness reads */
-    size_t readings;                /* number of witness reads */
-    const struct cluster_ask *
-        *read;                /* request that reads each shard's witness, or NULL */
-    uint64_t *done, *answers; /* bits */
-    bg_err err;               /* the first error reply to a command */
-    bg_errinfo *info;         /* text of that error */
-    bg_err told;              /* BG_ENOMEM if there was no memory for a witness */
-    bool writes;              /* the job adds items; only queries need a trusted "no" */
-    char why[WITNESS_WHY];    /* why a shard is not trusted */
+    size_t count;                    /* commands */
+    struct witness_errand *errands;  /* witness reads */
+    size_t readings;                 /* number of witness reads */
+    const struct cluster_ask **read; /* reads each shard's witness, or NULL */
+    uint64_t *done, *answers;        /* bits */
+    bg_err err;                      /* the first error reply to a command */
+    bg_errinfo *info;                /* text of that error */
+    bg_err told;           /* BG_ENOMEM if there was no memory for a witness */
+    bool writes;           /* the job adds items; only queries need a trusted "no" */
+    char why[WITNESS_WHY]; /* why a shard is not trusted */
 };
 
 /* The items of one command. */
@@ -507,6 +499,13 @@ static bool job_sort(struct sharded_job *job)
     return true;
 }
 
+/* Returns the shard of a command. */
+static uint16_t job_shard(const struct sharded_job *job,
+                          const struct sharded_part *part)
+{
+    return job->shards[job->order[part->begin]];
+}
+
 /* Stores the error of a command, with the name of its shard. */
 static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
                        bg_bytes text)
@@ -532,21 +531,14 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     if (!job->writes && !witness_believes(witness, by)) {
         witness_free(witness);
         job->filter->doubted[shard] = true;
-        static const char changed[] =
-            "the shard may have lost keys: its witness does not list the "
-            "server process that replied";
         job_failed(job, ask,
-                   *job->why ? (bg_bytes){ job->why, strlen(job->why) }
-                             : (bg_bytes){ changed, sizeof changed - 1 });
+                   link_word(*job->why ? job->why
+                                       : "the shard may have lost keys: its witness "
+                                         "does not list the server process that "
+                                         "replied"));
         return false;
     }
     return true;
-}
-
-/* Returns an error text as bg_bytes, without copying it. */
-static bg_bytes job_error(const char *text)
-{
-    return (bg_bytes){ text, strlen(text) };
 }
 
 /* Handles the reply to a command: an array with 0 or 1 for each item. The last element may be an
@@ -560,12 +552,11 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     part->by = *ask->by;
     if (item.type != '*') {
         job_failed(job, ask,
-                   item.type == '-' ? item.text : job_error("the reply is not a list"));
+                   item.type == '-' ? item.text : link_word("the reply is not a list"));
         return;
     }
     const size_t n = (size_t)item.number;
-    const bool believed =
-        job_believes(job, ask, ask->by, job->shards[job->order[part->begin]]);
+    const bool believed = job_believes(job, ask, ask->by, job_shard(job, part));
     for (size_t i = 0; i < n && i < part->n; i++) {
         const size_t which = job->order[part->begin + i];
         item = reply_next(reply, &at);
@@ -582,7 +573,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     }
     if (n != part->n) {
         job_failed(job, ask,
-                   job_error("the reply has an unexpected number of elements"));
+                   link_word("the reply has an unexpected number of elements"));
     }
 }
 
@@ -608,13 +599,6 @@ static void job_divide(struct sharded_job *job, bg_bytes word, bool write)
                                                         .context = part };
         argv += 2 + part->n;
     }
-}
-
-/* Returns the shard of a command. */
-static uint16_t job_shard(const struct sharded_job *job,
-                          const struct sharded_part *part)
-{
-    return job->shards[job->order[part->begin]];
 }
 
 /* After the commands, appends requests that read the witnesses of the job's shards. Servers that do
@@ -696,7 +680,7 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
     job->writes = write;
     memset(filter->lost, 0, sizeof filter->lost);
     if (job_sort(job)) {
-        job_divide(job, (bg_bytes){ word, strlen(word) }, write);
+        job_divide(job, link_word(word), write);
         if (!write) {
             job_read_witnesses(job);
         }

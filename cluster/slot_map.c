@@ -1,6 +1,8 @@
 /* slot_map.c - see slot_map.h. */
 #include "slot_map.h"
 
+#include "letters.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,14 +48,10 @@ uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port)
  * are no digits, or if the number is greater than `most`. */
 static bool map_digits(bg_bytes *text, uint64_t most, uint64_t *value)
 {
-    const char *p = text->data;
-    size_t n = 0;
-    *value = 0;
-    while (n < text->len && p[n] >= '0' && p[n] <= '9' && *value <= most) {
-        *value = *value * 10 + (uint64_t)(p[n++] - '0');
-    }
-    *text = (bg_bytes){ p + n, text->len - n };
-    return n > 0 && *value <= most;
+    const char *p = text->data, *end = p + text->len;
+    const bool good = digits_read(&p, end, value) && *value <= most;
+    *text = (bg_bytes){ p, (size_t)(end - p) };
+    return good;
 }
 
 uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from)
@@ -74,8 +72,7 @@ uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from)
         host = (bg_bytes){ p + 1, host.len - 2 };
     }
     if (host.len == 0 && from != MAP_NOBODY) {
-        const char *same = map->nodes[from]->host;
-        host = (bg_bytes){ same, strlen(same) };
+        host = link_word(map->nodes[from]->host);
     }
     return host.len ? map_node(map, host, (uint16_t)port) : MAP_NOBODY;
 }
@@ -102,11 +99,10 @@ static uint16_t map_read_node(struct slot_map *map, bg_bytes reply, size_t *at,
         || port.number <= 0 || port.number > UINT16_MAX) {
         return MAP_NOBODY;
     }
-    const char *same = map->nodes[from]->host;
     const bool unknown =
         host.null || host.text.len == 0
         || (host.text.len == 1 && *(const char *)host.text.data == '?');
-    return map_node(map, unknown ? (bg_bytes){ same, strlen(same) } : host.text,
+    return map_node(map, unknown ? link_word(map->nodes[from]->host) : host.text,
                     (uint16_t)port.number);
 }
 

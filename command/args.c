@@ -24,18 +24,15 @@ bool args_is(bg_bytes argument, const char *word)
 bool args_count(bg_bytes argument, uint64_t *value)
 {
     const char *digits = argument.data;
-    uint64_t sum = 0;
+    uint64_t number = 0;
     if (argument.len == 0 || argument.len > 20) {
         return false;
     }
-    for (size_t i = 0; i < argument.len; i++) {
-        const uint64_t digit = (uint64_t)(unsigned char)digits[i] - '0';
-        if (digit > 9 || sum > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        sum = sum * 10 + digit;
+    const char *end = digits + argument.len;
+    if (!digits_read(&digits, end, &number) || digits < end) {
+        return false;
     }
-    *value = sum;
+    *value = number;
     return true;
 }
 
@@ -47,8 +44,8 @@ bool args_real(bg_bytes argument, double *value)
     }
     memcpy(text, argument.data, argument.len);
     text[argument.len] = 0;
-    if (text[strspn(text, "0123456789+-.eE")]
-        != 0) { /* rejects inf, nan, hexadecimal numbers, blanks and NUL */
+    /* This check rejects inf, nan, hexadecimal numbers, blanks and NUL. */
+    if (text[strspn(text, "0123456789+-.eE")] != 0) {
         return false;
     }
     const double real = strtod(text, &end);

@@ -273,6 +273,12 @@ struct reload {
     bg_open_options opening;
 };
 
+/* BG_EIO would be sent as MISCONF, which clients would mistake for a journal error. */
+static bg_err reload_error(bg_err err)
+{
+    return err == BG_EIO ? BG_EINVAL : err;
+}
+
 /* Inspects the file, and finds the secret that it needs. */
 static bg_err reload_look(struct reload *reload, bg_errinfo *info)
 {
@@ -281,8 +287,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
-        /* BG_EIO would be sent as MISCONF, which clients would mistake for a journal error. */
-        return err == BG_EIO ? BG_EINVAL : err;
+        return reload_error(err);
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -346,16 +351,14 @@ static bg_err reload_anew(struct reload *reload, bool sealed,
     bg_err err = bg_open_with_info(reload->path, &reload->opening, &reload->about,
                                    &filter, info);
     if (err) {
-        return err == BG_EIO ? BG_EINVAL : err;
+        return reload_error(err);
     }
     err = reload_check_generation(reload, there, info);
-    if (err) {
-        bg_filter_free(filter);
-        return err;
+    if (!err) {
+        reload_shape(reload, filter, &shape);
+        shape.sealed = sealed;
+        err = object_adopt(&shape, filter, NULL, &made, info);
     }
-    reload_shape(reload, filter, &shape);
-    shape.sealed = sealed;
-    err = object_adopt(&shape, filter, NULL, &made, info);
     if (err || !made) {
         bg_filter_free(filter);
         return err;
@@ -389,8 +392,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        /* BG_EIO would be sent as MISCONF, which clients would mistake for a journal error. */
-        return err == BG_EIO ? BG_EINVAL : err;
+        return reload_error(err);
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);

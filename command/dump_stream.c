@@ -2,9 +2,9 @@
 #include "dump_stream.h"
 
 #include "bytes.h"
+#include "letters.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DUMP_BEGIN "bloomgate dump 1 "
@@ -17,12 +17,8 @@ uint64_t dump_checksum(const void *bytes, size_t n)
 {
     const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
     bg_hasher hasher;
-    if (bg_hasher_init(
-            &hasher, &how,
-            NULL)) { /* cannot fail, because it needs no memory and no secret */
-        return 0;
-    }
-    return bg_hash_bytes(&hasher, bytes, n);
+    /* bg_hasher_init cannot fail, because it needs no memory and no secret. */
+    return bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
 }
 
 /* ---- Description line ---------------------------------------------------------------------- */
@@ -41,16 +37,11 @@ size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MAX])
 static bool dump_read_counts(const char *text, struct dump_line *line)
 {
     uint64_t *const to[] = { &line->items, &line->deleted, &line->expansions };
+    const char *end = text + strlen(text);
     for (size_t i = 0; i < 3; i++) {
-        char *end = NULL;
-        if (*text < '0' || *text > '9') {
+        if (!digits_read(&text, end, to[i]) || *text++ != (i < 2 ? ' ' : 0)) {
             return false;
         }
-        *to[i] = strtoull(text, &end, 10);
-        if (*end != (i < 2 ? ' ' : 0)) {
-            return false;
-        }
-        text = end + 1;
     }
     return true;
 }

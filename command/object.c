@@ -226,38 +226,45 @@ bool object_is_whole(const struct object *object)
     return whole;
 }
 
-const bg_filter *object_base(const bg_pin *pin)
+static const bg_filter *object_with_role(const bg_pin *pin, bg_role wanted)
 {
     bg_role role = BG_ROLE_BASE;
     const bg_filter *filter = NULL;
     for (size_t i = 0; (filter = bg_pin_filter(pin, i, &role)) != NULL; i++) {
-        if (role == BG_ROLE_BASE) {
+        if (role == wanted) {
             return filter;
         }
     }
     return NULL;
 }
 
+const bg_filter *object_base(const bg_pin *pin)
+{
+    return object_with_role(pin, BG_ROLE_BASE);
+}
+
 /* Only object_fold starts migrations, and it holds `writing` during the whole migration. */
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter)
 {
-    bg_role role = BG_ROLE_BASE;
     bg_slot_pin(object->slot, pin);
-    for (size_t i = 0; bg_pin_filter(pin, i, &role); i++) {
-        if (role == BG_ROLE_OLD) {
-            bg_slot_unpin(object->slot, pin);
-            return false;
-        }
+    if (object_with_role(pin, BG_ROLE_OLD)) {
+        bg_slot_unpin(object->slot, pin);
+        return false;
     }
     *filter = object_base(pin);
     return true;
 }
 
+/* Locks and counters are not part of an object's state, so those of a const object may change. */
+static struct object *object_unlocked(const struct object *object)
+{
+    return (struct object *)(uintptr_t)object;
+}
+
 void object_settled(const struct object *object)
 {
-    pthread_mutex_t *writing = (pthread_mutex_t *)(uintptr_t)&object->writing;
-    pthread_mutex_lock(writing);
-    pthread_mutex_unlock(writing);
+    pthread_mutex_lock(&object_unlocked(object)->writing);
+    pthread_mutex_unlock(&object_unlocked(object)->writing);
 }
 
 const bg_filter *object_pin(const struct object *object, bg_pin *pin)
@@ -272,12 +279,6 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 /* ---- Long operations ----------------------------------------------------------------------- */
 
 enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; longer than a short change takes */
-
-/* Locks and counters are not part of an object's state, so those of a const object may change. */
-static struct object *object_unlocked(const struct object *object)
-{
-    return (struct object *)(uintptr_t)object;
-}
 
 void object_occupy(const struct object *object)
 {
@@ -358,10 +359,9 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Queries ------------------------------------------------------------------------------ */
 
-/* Locks are not part of an object's state, so those of a const object may change. */
 static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 {
-    return (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
+    return &object_unlocked(object)->foreign_lock;
 }
 
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
@@ -764,15 +764,10 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
                             bg_filter **folded, bg_errinfo *info)
 {
     bg_pin pin;
-    bg_role role = BG_ROLE_BASE;
-    const bg_filter *filter = NULL;
-    bg_err err = BG_ENOTFOUND;
     bg_slot_pin(object->slot, &pin);
-    for (size_t i = 0; (filter = bg_pin_filter(&pin, i, &role)) != NULL; i++) {
-        if (role == wanted) {
-            err = bg_filter_fold(filter, times, folded, info);
-        }
-    }
+    const bg_filter *filter = object_with_role(&pin, wanted);
+    const bg_err err =
+        filter ? bg_filter_fold(filter, times, folded, info) : BG_ENOTFOUND;
     bg_slot_unpin(object->slot, &pin);
     return err;
 }

@@ -348,12 +348,18 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
                : err;
 }
 
+/* Returns whether the object's kind can remove keys. */
+static bool object_counts(const struct object *object)
+{
+    return bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE;
+}
+
 /* Returns how many of the added keys count as items: all of them if the kind can remove keys, and
  * only the new keys otherwise. */
 static uint64_t adding_counts(const struct adding *a)
 {
     uint64_t news = 0;
-    if (bg_kind_traits((bg_kind)a->object->shape.kind) & BG_TRAIT_REMOVE) {
+    if (object_counts(a->object)) {
         return *a->done;
     }
     for (size_t i = 0; i < *a->done; i++) {
@@ -441,11 +447,6 @@ static void adding_undo_foreign(struct adding *a)
     }
     pthread_rwlock_unlock(&a->object->foreign_lock);
     *a->done = 0;
-}
-
-static bool object_counts(const struct object *object)
-{
-    return bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE;
 }
 
 /* Adds keys to a foreign filter, which has its own hash and lock. */
@@ -576,7 +577,7 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
             return object_unknown(info);
         }
     }
-    if (!known || !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
+    if (!known || !object_counts(object)) {
         return object_error(info, BG_ENOTSUP,
                             "this kind of filter cannot delete items");
     }

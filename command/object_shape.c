@@ -9,6 +9,8 @@
  */
 #include "object.h"
 
+#include "letters.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,12 +191,9 @@ size_t object_shape_write(const struct object_shape *shape,
 
 static bool shape_read_u64(const char *text, uint64_t most, uint64_t *value)
 {
-    char *end = NULL;
-    if (*text < '0' || *text > '9') {
-        return false;
-    }
-    *value = strtoull(text, &end, 10);
-    return *end == 0 && *value <= most && strlen(text) <= 20;
+    const size_t n = strlen(text);
+    const char *end = text + n;
+    return n <= 20 && digits_read(&text, end, value) && text == end && *value <= most;
 }
 
 static int shape_digit(char c)

@@ -86,9 +86,8 @@ void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to)
     const bg_hash_spec how = { .profile = BG_HASH_XXH64, .seed = SHARD_SEED };
     bg_hasher hasher;
     uint64_t hashes[AT_ONCE];
-    if (bg_hasher_init(
-            &hasher, &how,
-            NULL)) { /* cannot fail, because it needs no memory and no secret */
+    /* This call cannot fail, because it needs no memory and no secret. */
+    if (bg_hasher_init(&hasher, &how, NULL)) {
         memset(to, 0, n * sizeof *to);
         return;
     }

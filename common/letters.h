@@ -1,8 +1,10 @@
-/* letters.h - ASCII letters and hexadecimal digits, independent of the locale. */
+/* letters.h - ASCII letters and digits, independent of the locale. */
 #ifndef COMMON_LETTERS_H
 #define COMMON_LETTERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 static inline char letter_lower(char c)
 {
@@ -32,6 +34,23 @@ static inline void letters_upper(char *to, size_t room, const char *from, size_t
         to[i] = letter_upper(from[i]);
     }
     to[n] = 0;
+}
+
+/* Parses the decimal digits at *text, up to `end`, and advances *text past them. Returns false if there
+ * are no digits, or if the number does not fit. */
+static inline bool digits_read(const char **text, const char *end, uint64_t *value)
+{
+    const char *p = *text;
+    for (*value = 0; p < end && *p >= '0' && *p <= '9'; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (*value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        *value = *value * 10 + digit;
+    }
+    const bool any = p > *text;
+    *text = p;
+    return any;
 }
 
 /* Returns the value of a hexadecimal digit, or -1 for any other character. */

@@ -2,6 +2,7 @@
 #include "redis_state.h"
 
 #include "dump.h"
+#include "letters.h"
 #include "redis_config.h"
 
 #include <inttypes.h>
@@ -59,21 +60,7 @@ struct state {
 static bool state_number(const char **text, const char *end, char behind,
                          uint64_t *value)
 {
-    uint64_t sum = 0;
-    const char *p = *text;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        const uint64_t digit = (uint64_t)(*p - '0');
-        if (sum > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        sum = sum * 10 + digit;
-    }
-    if (p == *text || p == end || *p != behind) {
-        return false;
-    }
-    *value = sum;
-    *text = p + 1;
-    return true;
+    return digits_read(text, end, value) && *text < end && *(*text)++ == behind;
 }
 
 static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
