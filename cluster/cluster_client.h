@@ -64,15 +64,13 @@ struct cluster_options {
     const char *user, *password; /* NULL if not set */
     const char *password_file;   /* file whose first line is the password, or NULL */
     struct node_tls_options tls;
-    uint32_t
-        connect; /* milliseconds to open a connection, including TLS; 0 selects `timeout` */
-    uint32_t timeout; /* milliseconds to wait for a reply; 0 selects 5000 */
-    uint32_t
-        patience; /* milliseconds without an answer before a call fails; 0 selects 30,000 */
-    uint32_t
-        replicas;  /* number of replicas that must receive a write; 0 disables WAIT */
-    uint32_t wait; /* timeout of each WAIT in milliseconds; 0 selects 1000 */
-    int stop_fd;   /* descriptor that cancels a call when readable, or -1 */
+    /* Milliseconds; 0 selects the default. */
+    uint32_t connect;  /* to open a connection, including TLS; default: `timeout` */
+    uint32_t timeout;  /* to wait for a reply; default: 5000 */
+    uint32_t patience; /* without an answer before a call fails; default: 30,000 */
+    uint32_t wait;     /* timeout of each WAIT; default: 1000 */
+    uint32_t replicas; /* replicas that must receive a write; 0 disables WAIT */
+    int stop_fd;       /* descriptor that cancels a call when readable, or -1 */
     struct cluster_tally *tally; /* NULL selects the client's own counters */
 };
 

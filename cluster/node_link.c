@@ -270,9 +270,8 @@ static void link_scan(struct node_link *link)
 /* Returns false if out of memory. */
 static bool link_receive(struct node_link *link)
 {
-    enum {
-        AT_ONCE = 65536
-    }; /* larger than a TLS record, so TLS never buffers data that poll cannot see */
+    /* Larger than a TLS record, so TLS never buffers data that poll cannot see. */
+    enum { AT_ONCE = 65536 };
     if (link->in.used > LINK_MAX) {
         link_break(link, "the node's replies exceed %d bytes", (int)LINK_MAX);
         return true;

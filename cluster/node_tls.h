@@ -24,8 +24,7 @@ struct node_tls_options {
     bool on;
     const char *ca;         /* file with CA certificates; NULL selects the OS's CAs */
     const char *cert, *key; /* files with the client certificate and its key, or NULL */
-    const char *
-        name; /* name required in node certificates; NULL selects the host, "*" allows any name */
+    const char *name; /* required in certificates; NULL: the host's, "*": any name */
 };
 
 struct node_tls;     /* a context */
@@ -40,8 +39,7 @@ void node_tls_free(struct node_tls *tls); /* accepts NULL */
  * NULL if out of memory. */
 struct node_secrecy *node_tls_connect(const struct node_tls *tls, const char *host,
                                       int fd);
-void node_tls_close(
-    struct node_secrecy *s); /* does not close the socket; accepts NULL */
+void node_tls_close(struct node_secrecy *s); /* keeps the socket open; accepts NULL */
 
 /* Continues the handshake. Returns 1 when the handshake is complete and the node is verified.
  * Otherwise returns -1 and sets errno. After EPROTO, node_tls_wrong returns the reason. */

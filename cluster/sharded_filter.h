@@ -23,19 +23,17 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;     /* memory for the shard names */
-    bg_bytes *names; /* names of the shards */
-    size_t batch;    /* maximum number of items per command */
-    bool
-        lost[SHARDS_MAX]; /* shards that did not answer all requests of the last call */
+    char *texts;              /* memory for the shard names */
+    bg_bytes *names;          /* names of the shards */
+    size_t batch;             /* maximum number of items per command */
+    bool lost[SHARDS_MAX];    /* shards that did not answer all of the last requests */
     bool doubted[SHARDS_MAX]; /* shards that may have lost keys */
     bool restarted
-        [SHARDS_MAX]; /* shards in doubt whose witness does not record the doubt yet */
+        [SHARDS_MAX]; /* shards in doubt whose witness does not record it yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
     uint64_t holders[SHARDS_MAX]; /* run ID of the process that served each witness */
-    struct link_process
-        served[SHARDS_MAX];    /* the process that last answered for each shard */
+    struct link_process served[SHARDS_MAX]; /* last answered for each shard */
     struct witness *witnesses; /* witness of each shard, if it has been read */
     bg_bytes *witness_names;
     atomic_bool *witnessed; /* shards that have ever had a witness */

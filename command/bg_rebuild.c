@@ -34,8 +34,7 @@ static void rebuild_spec(const struct object *object, uint64_t capacity, double 
             shape.rate = settings->bf_error_rate;
         }
     }
-    object_shape_spec(&shape, window,
-                      spec); /* the library keeps the old filter's hash */
+    object_shape_spec(&shape, window, spec); /* the hash stays that of the old filter */
     spec->max_bytes = shape.limit ? shape.limit : settings->max_filter_bytes;
     spec->allocator = settings->allocator;
 }

@@ -12,9 +12,8 @@
 #include <string.h>
 
 struct dump {
-    uint64_t read; /* time of the last read, on the host's clock */
-    bool
-        foreign; /* `bytes` contains records in RedisBloom's format (docs/foreign.md) */
+    uint64_t read;   /* time of the last read, on the host's clock */
+    bool foreign;    /* `bytes` has RedisBloom's format (docs/foreign.md) */
     uint64_t stream; /* checksum of the stream */
     size_t n;
     uint8_t bytes[];

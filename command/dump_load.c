@@ -402,8 +402,7 @@ static struct object *load_target(struct request *request,
             object->loading = true;
             err = args_create(request, object, &info);
         }
-        if (err
-            && err != BG_EBUSY) { /* BG_EBUSY: another client has just started a load */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client started a load */
             args_failed(request, err, &info, "");
             return NULL;
         }

@@ -8,9 +8,8 @@
 enum {
     GATHER_MAPPED = 1 << 20, /* buffers of at least this size use mmap */
     GATHER_STEP = 4 << 20,   /* bytes released at a time; a multiple of the page size */
-    GATHER_COUNT =
-        GATHER_STEP
-        - 4096 /* bytes allocated at a time; just below an allocator size class */
+    /* Bytes allocated at a time; just below an allocator size class. */
+    GATHER_COUNT = GATHER_STEP - 4096
 };
 
 #ifndef MAP_NORESERVE

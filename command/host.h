@@ -38,8 +38,7 @@ enum change_op {
 struct change {
     enum change_op op;
     size_t n;
-    const uint64_t
-        *hashes; /* hashes of the keys, computed by the filter's hasher; or NULL */
+    const uint64_t *hashes; /* of the keys, computed by the filter's hasher; or NULL */
     /* The keys themselves; set instead of `hashes` for foreign filters, and while filters with
      * different hashes share the slot. */
     const bg_bytes *keys;

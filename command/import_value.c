@@ -52,8 +52,7 @@ static struct object_shape import_shape_redis(const uint8_t *file)
 static struct object_shape import_shape_valkey(const uint8_t *file)
 {
     const uint32_t expansion = bytes_load32(file + 1);
-    const uint64_t first =
-        bytes_load64(file + VALKEY_HEADER); /* size of the first filter in bytes */
+    const uint64_t first = bytes_load64(file + VALKEY_HEADER); /* size in bytes */
     const uint8_t *capacity = file + VALKEY_HEADER + 8 + first + 8;
     return (struct object_shape){ .family = OBJECT_BF,
                                   .kind = BG_KIND_SCALABLE,

@@ -7,12 +7,10 @@
  *                 entries, error, hashes, bits per entry, bits, n2, bytes, size
  *     MBbloomCF   RedisBloom's cuckoo filters, version 4:
  *                 filters, buckets, items, deleted, bucket size, iterations, expansion, and for
- *                 each
- *                 filter buckets, bytes
+ *                 each filter buckets, bytes
  *     bloomfltr   valkey-bloom's, version 1:
  *                 filters, expansion, rate, tightening, random seed, and for each filter
- *                 capacity,
- *                 items (the last one only), bytes
+ *                 capacity, items (the last one only), bytes
  *
  * error, bits per entry, rate and tightening are doubles, `bytes` is a string, and the other fields
  * are unsigned integers.
@@ -47,8 +45,7 @@ bg_foreign_options import_options(const struct command_settings *settings);
 struct import_source {
     uint64_t (*number)(struct import_source *source);
     double (*real)(struct import_source *source);
-    void *(*bytes)(struct import_source *source,
-                   size_t *n); /* returns NULL on failure */
+    void *(*bytes)(struct import_source *source, size_t *n); /* NULL on failure */
     void (*drop)(struct import_source *source, void *bytes);
     bool (*failed)(struct import_source *source);
 };

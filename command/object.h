@@ -66,8 +66,7 @@ struct object_shape {
     uint32_t hash; /* a bg_hash_profile */
     uint64_t seed;
     uint8_t key_id[BG_KEY_ID_BYTES];
-    uint64_t
-        check; /* check value of the hash and its secret, since key IDs may not be unique */
+    uint64_t check; /* of the hash and its secret, since key IDs may not be unique */
     /* BF and CF: parameters for growth, and for INFO replies */
     uint32_t expansion;
     uint32_t nonscaling;
@@ -80,8 +79,7 @@ struct object_shape {
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
     /* origin */
-    uint32_t
-        sealed; /* 1 if the object accepts no adds, because its content comes from files */
+    uint32_t sealed;   /* 1 if the content comes from files, and adds are refused */
     uint32_t imported; /* 1 if the shape does not describe the content (see above) */
     uint32_t foreign;  /* the bg_foreign_format of an imported filter, or 0 */
     uint64_t limit;    /* maximum size in bytes; 0 selects the configured limit */
@@ -125,48 +123,37 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes; /* a bit array: order and repetition of adds do not matter */
-    bool
-        born_full; /* whether the object had content when it was created, e.g. from a file */
-    bg_slot *
-        slot; /* a slot without a filter means unknown content; NULL if `foreign` is set */
+    bool commutes;  /* a bit array: order and repetition of adds do not matter */
+    bool born_full; /* the object had content when it was created, e.g. from a file */
+    bg_slot *slot;  /* without a filter if the content is unknown; NULL if `foreign` */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
-    pthread_mutex_t writing; /* recursive */
-    _Atomic uint32_t
-        occupied; /* number of long operations that hold or await `writing` */
-    _Atomic uint64_t
-        items; /* number of new items, or number of adds if items can be deleted */
-    _Atomic uint64_t deleted; /* number of removals that found an item */
+    pthread_mutex_t writing;   /* recursive */
+    _Atomic uint32_t occupied; /* long operations that hold or await `writing` */
+    _Atomic uint64_t items;    /* new items, or adds if items can be deleted */
+    _Atomic uint64_t deleted;  /* number of removals that found an item */
     _Atomic uint64_t expansions;
-    _Atomic uint64_t
-        refused; /* adds over the capacity, rejected before reaching the slot */
+    _Atomic uint64_t refused; /* adds rejected before they reached the slot */
     _Atomic bool reshaped;
-    _Atomic uint32_t
-        unkept; /* number of whole-object changes without a complete checkpoint */
+    _Atomic uint32_t unkept; /* whole-object changes without a complete checkpoint */
     _Atomic uint32_t failed; /* number of these changes whose checkpoint failed */
     bool outgrown; /* whether a CF must not grow further; protected by `writing` */
     _Atomic uint64_t rotated; /* the window's time at its last move */
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
-    _Atomic bool
-        timed; /* whether this host moves the window; if so, `ahead` is valid */
-    _Atomic uint64_t said_absent,
-        said_present; /* numbers of false and true positives reported by BG.OBSERVE */
-    _Atomic uint64_t said_missing; /* number of false negatives reported */
+    _Atomic bool timed; /* whether this host moves the window, and `ahead` is valid */
+    /* Numbers of false positives, true positives and false negatives that BG.OBSERVE reported. */
+    _Atomic uint64_t said_absent, said_present, said_missing;
     struct bg_rebuild *rebuild; /* current rebuild, or NULL; protected by `writing` */
     uint64_t rebuilt;           /* number of keys added to the rebuild */
     pthread_mutex_t
-        dumping; /* protects the fields below; never locked while holding `writing` */
-    struct dump
-        *dump; /* a copy of the filter that is being dumped in chunks, or NULL */
+        dumping;       /* for the next fields; not locked while holding `writing` */
+    struct dump *dump; /* a copy of the filter that is being dumped, or NULL */
     struct load *load; /* the chunks of a load that were received so far, or NULL */
-    bool
-        loading; /* whether a load is in progress, or its filter is replacing this object */
-    _Atomic uint64_t held; /* memory used by `dump` and `load`, in bytes */
-    uint64_t id;           /* set by the host */
-    void *entry;           /* set by the host */
-    bg_allocator
-        allocator; /* for the object's own memory; malloc if `allocate` is NULL */
+    bool loading;      /* a load is in progress, or its filter replaces this object */
+    _Atomic uint64_t held;  /* memory used by `dump` and `load`, in bytes */
+    uint64_t id;            /* set by the host */
+    void *entry;            /* set by the host */
+    bg_allocator allocator; /* for the object itself; malloc if `allocate` is NULL */
 };
 
 /* Creates an empty object, or an object with unknown content if the shape is `imported`. Errors:
@@ -232,9 +219,8 @@ bg_err object_hash_spec(const struct object_shape *shape,
 
 /* ---- Keys -------------------------------------------------------------------------------- */
 
-enum {
-    OBJECT_BATCH = 512
-}; /* maximum number of keys per call to object_may_contain_many or object_add_many */
+/* The maximum number of keys per call to object_may_contain_many or object_add_many. */
+enum { OBJECT_BATCH = 512 };
 
 /* Queries keys like bg_filter_may_contain_many. */
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,

@@ -50,12 +50,11 @@ struct adding {
     uint64_t *is_new;
     size_t *done;
     uint64_t check;
-    uint64_t hashes
-        [OBJECT_BATCH]; /* hashes of all keys; later, only of the keys to be added */
+    uint64_t
+        hashes[OBJECT_BATCH];     /* of all keys; later, only of the keys to be added */
     uint16_t which[OBJECT_BATCH]; /* positions in the batch of the keys to be added */
-    uint64_t seen[BG_BITMAP_WORDS(
-        OBJECT_BATCH)]; /* marks the keys that are already present */
-    size_t fresh;       /* number of keys to be added */
+    uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* keys that are already present */
+    size_t fresh;                                 /* number of keys to be added */
 };
 
 /* Does not clear the arrays: they are written before they are read, and clearing them costs more
@@ -104,7 +103,7 @@ static void adding_probe(struct adding *a)
     atomic_thread_fence(memory_order_seq_cst); /* see object_changing */
     const bool lasting =
         alone && (a->object->shape.kind != BG_KIND_SCALABLE || a->host->ordered)
-        && atomic_load(&a->object->unkept) == 0;
+        && object_is_kept(a->object);
     a->fresh = 0;
     for (size_t i = 0; i < a->n; i++) {
         if (!lasting || !adding_bit(a->seen, i)) {
@@ -195,16 +194,14 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
     const struct object_shape *shape = &a->object->shape;
     const struct command_settings *settings = a->host->settings;
-    if (shape->kind != BG_KIND_SCALABLE || !settings
-        || (a->host->ops->room
-            && !settings
-                    ->max_filter_bytes)) { /* the change comes from a primary or a file */
+    const bool obeys = !settings /* the change comes from a primary or a file */
+                       || (a->host->ops->room && !settings->max_filter_bytes);
+    if (shape->kind != BG_KIND_SCALABLE || obeys) {
         return BG_OK;
     }
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
-    const bool full =
-        ledger_is_full(); /* memory has been used up since the command started */
+    const bool full = ledger_is_full(); /* since the command started */
     const bool grows = items + a->fresh > capacity;
     if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
@@ -549,9 +546,8 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
         err = object_unknown(info);
     } else {
         const bool there = object_probe(object, key) > 0;
-        if (!there
-            || atomic_load(
-                &object->unkept)) { /* adding a key twice is safer than losing it */
+        /* Adding a key twice is safer than losing it. */
+        if (!there || !object_is_kept(object)) {
             err = adding_all(&a, info);
         }
         *added = !err && !there;
@@ -756,8 +752,8 @@ void object_position(struct object *object)
 {
     const uint64_t moved = atomic_load(&object->rotated);
     if (moved && object->slot && object_period(&object->shape)) {
-        (void)!bg_slot_rotate(object->slot, moved,
-                              NULL); /* fails for sealed filters, which do not move */
+        /* This call fails for sealed filters, which do not move. */
+        (void)!bg_slot_rotate(object->slot, moved, NULL);
     }
 }
 

@@ -25,9 +25,8 @@ struct plan_word {
 
 struct plan_row {
     bg_kind kind;
-    bg_err
-        err; /* why there is no plan, or BG_OK; `why` describes the error with option names */
-    char why[PLAN_TEXT];
+    bg_err err;          /* why there is no plan, or BG_OK */
+    char why[PLAN_TEXT]; /* describes the error with option names */
     bg_plan plan;
 };
 

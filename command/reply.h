@@ -17,8 +17,7 @@
 
 struct reply_ops {
     void (*status)(void *to, const char *text);
-    void (*error)(void *to,
-                  const char *text); /* with its code, such as "ERR not found" */
+    void (*error)(void *to, const char *text); /* with its code: "ERR not found" */
     void (*integer)(void *to, int64_t value);
     void (*boolean)(void *to, bool value);
     void (*real)(void *to, double value);

@@ -1,6 +1,7 @@
 /*
- * small_bits.h - reads bits from byte arrays, and derives the ribbon equation for a hash. Used for
- * both building and querying small filters.
+ * small_bits.h - reads bits from byte arrays, and derives the ribbon equation for a hash, for both
+ * building and querying small filters. Declares the solver (small_solve.c), which needs both. See
+ * small_filter.c for the meaning of the equations.
  */
 #ifndef SMALL_BITS_H
 #define SMALL_BITS_H
@@ -86,5 +87,14 @@ static inline struct small_equation small_equation_of(uint64_t hash, uint32_t se
     }
     return e;
 }
+
+/*
+ * Solves the equations that result from n hashes and a seed, for `rows` rows of `columns` bits. ORs
+ * the solution into `bits`, where row r starts at bit r * columns. `pivots` is scratch space for
+ * `columns` equations. Returns false, leaving `bits` unchanged, if the equations contradict each
+ * other.
+ */
+bool small_solve(uint32_t rows, size_t columns, uint32_t seed, const uint64_t *hashes,
+                 size_t n, struct small_equation *pivots, uint8_t *bits);
 
 #endif

@@ -50,13 +50,11 @@
 #include "small_filter.h"
 
 #include "small_bits.h"
-#include "small_solve.h"
 
 #include <string.h>
 
 enum {
-    SMALL_BLOOM =
-        SMALL_MAX_ROWS * SMALL_SEEDS, /* layout byte of a Bloom filter with k = 1 */
+    SMALL_BLOOM = SMALL_MAX_ROWS * SMALL_SEEDS, /* layout of a Bloom filter, k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
     SMALL_MIN = 8,       /* minimum number of bytes for the bits, as in LevelDB */
     SMALL_CHECKED = 4096 /* in bytes; checking larger filters would take too long */
@@ -357,8 +355,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns =
-            bytes * 8 / shape->rows; /* queries compute the number in the same way */
+        size_t columns = bytes * 8 / shape->rows; /* as in queries */
         if (columns > shape->limit) {
             return 0;
         }

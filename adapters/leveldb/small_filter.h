@@ -16,11 +16,10 @@
 #include <stdint.h>
 
 enum {
-    SMALL_HEADER = 2, /* header size in bytes: the layout byte and the check byte */
-    SMALL_MAX_ROWS =
-        24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
-    SMALL_SEEDS = 8,   /* number of seeds; each seed yields a different matrix */
-    SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
+    SMALL_HEADER = 2,    /* header size in bytes: the layout byte and the check byte */
+    SMALL_MAX_ROWS = 24, /* maximum rows (bits per key) of a ribbon, and maximum k */
+    SMALL_SEEDS = 8,     /* number of seeds; each seed yields a different matrix */
+    SMALL_DENSE = 128,   /* up to this many columns, an equation spans all of them */
     SMALL_MAX_RIBBON = 1 << 20 /* maximum number of keys in a ribbon */
 };
 

@@ -22,8 +22,6 @@
  * equation of a repeated key does; otherwise, it contradicts the other equations. Columns without a
  * pivot are free, and are set to zero.
  */
-#include "small_solve.h"
-
 #include "small_bits.h"
 
 #include <string.h>

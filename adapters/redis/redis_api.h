@@ -45,10 +45,7 @@ enum { /* OpenKey */
        REDIS_WRITE = 1 << 1
 };
 
-enum { /* KeyType */
-       REDIS_KEY_EMPTY = 0,
-       REDIS_KEY_MODULE = 6
-};
+enum { REDIS_KEY_EMPTY = 0 }; /* KeyType */
 
 enum { /* GetContextFlags */
        REDIS_CTX_LUA = 1 << 0,
@@ -70,17 +67,13 @@ enum { /* NotifyKeyspaceEvent */
 enum { /* SetModuleOptions */
        REDIS_OPTION_HANDLE_IO_ERRORS = 1 << 0,
        REDIS_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED = 1 << 1,
-       REDIS_OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2,
-       REDIS_OPTION_ALLOW_NESTED_NOTIFICATIONS = 1 << 3
+       REDIS_OPTION_HANDLE_REPL_ASYNC_LOAD = 1 << 2
 };
 
 enum { /* Register...Config */
-       REDIS_CONFIG_DEFAULT = 0,
-       REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED =
-           1 << 9 /* Redis 8 only; other servers reject or ignore the flag */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8 only; others reject or ignore it */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
@@ -115,11 +108,9 @@ struct redis_type_methods {
 enum { /* key flags */
        REDIS_KEY_RO = 1 << 0,
        REDIS_KEY_RW = 1 << 1,
-       REDIS_KEY_OW = 1 << 2,
        REDIS_KEY_RM = 1 << 3,
        REDIS_KEY_ACCESS = 1 << 4,
        REDIS_KEY_UPDATE = 1 << 5,
-       REDIS_KEY_INSERT = 1 << 6,
        REDIS_KEY_DELETE = 1 << 7
 };
 
@@ -212,9 +203,7 @@ struct redis_event {
 
 enum { /* event IDs and subevents */
        REDIS_EVENT_ROLE = 0,
-       REDIS_EVENT_FLUSH = 2,
        REDIS_EVENT_LOADING = 3,
-       REDIS_ROLE_NOW_PRIMARY = 0,
        REDIS_ROLE_NOW_REPLICA = 1,
        REDIS_LOADING_ENDED = 3,
        REDIS_LOADING_FAILED = 4
@@ -234,16 +223,12 @@ typedef int (*redis_set_string)(const char *name, RedisModuleString *value,
 typedef long long (*redis_get_number)(const char *name, void *context);
 typedef int (*redis_set_number)(const char *name, long long value, void *context,
                                 RedisModuleString **error);
-typedef int (*redis_get_bool)(const char *name, void *context);
-typedef int (*redis_set_bool)(const char *name, int value, void *context,
-                              RedisModuleString **error);
 typedef int (*redis_apply)(RedisModuleCtx *ctx, void *context,
                            RedisModuleString **error);
 typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
 
 #define REDIS_API(REQUIRED, OPTIONAL)                                                  \
     /* memory */                                                                       \
-    REQUIRED(void *, Alloc, (size_t bytes))                                            \
     REQUIRED(void *, TryAlloc, (size_t bytes))                                         \
     OPTIONAL(void *, TryCalloc, (size_t n, size_t bytes)) /* 7.4, Valkey 8.0 */        \
     REQUIRED(void, Free, (void *memory))                                               \
@@ -269,7 +254,6 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(const char *, ServerInfoGetFieldC,                                        \
              (RedisModuleServerInfoData *, const char *field))                         \
     REQUIRED(float, GetUsedMemoryRatio, (void)) /* used / maxmemory; 0 if unlimited */ \
-    OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(int, RedactClientCommandArgument, (RedisModuleCtx *, int position))       \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \
     REQUIRED(RedisModuleString *, GetClientUserNameById,                               \
@@ -326,14 +310,12 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void, SaveUnsigned, (RedisModuleIO *, uint64_t value))                    \
     REQUIRED(void, SaveDouble, (RedisModuleIO *, double value))                        \
     REQUIRED(uint64_t, LoadUnsigned, (RedisModuleIO *))                                \
-    REQUIRED(int64_t, LoadSigned, (RedisModuleIO *))                                   \
     REQUIRED(double, LoadDouble, (RedisModuleIO *))                                    \
     REQUIRED(void, SaveStringBuffer, (RedisModuleIO *, const char *bytes, size_t n))   \
     REQUIRED(char *, LoadStringBuffer, (RedisModuleIO *, size_t * n))                  \
     REQUIRED(int, IsIOError, (RedisModuleIO *))                                        \
     REQUIRED(void, LogIOError,                                                         \
              (RedisModuleIO *, const char *level, const char *format, ...))            \
-    REQUIRED(RedisModuleCtx *, GetContextFromIO, (RedisModuleIO *))                    \
     REQUIRED(void, EmitAOF,                                                            \
              (RedisModuleIO *, const char *command, const char *format, ...))          \
     REQUIRED(void, DigestAddStringBuffer,                                              \
@@ -363,9 +345,6 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleCtx *, const char *name, long long usual, unsigned flags,     \
               long long least, long long most, redis_get_number, redis_set_number,     \
               redis_apply, void *context))                                             \
-    REQUIRED(int, RegisterBoolConfig,                                                  \
-             (RedisModuleCtx *, const char *name, int usual, unsigned flags,           \
-              redis_get_bool, redis_set_bool, redis_apply, void *context))             \
     REQUIRED(int, LoadConfigs, (RedisModuleCtx *))                                     \
     /* INFO */                                                                         \
     REQUIRED(int, RegisterInfoFunc, (RedisModuleCtx *, redis_info_function))           \
@@ -380,7 +359,6 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
               redis_command_function timeout, redis_free_private,                      \
               long long timeout_ms))                                                   \
     REQUIRED(int, UnblockClient, (RedisModuleBlockedClient *, void *data))             \
-    REQUIRED(int, AbortBlock, (RedisModuleBlockedClient *))                            \
     REQUIRED(RedisModuleCtx *, GetThreadSafeContext, (RedisModuleBlockedClient *))     \
     REQUIRED(void, FreeThreadSafeContext, (RedisModuleCtx *))                          \
     REQUIRED(void, ThreadSafeContextLock, (RedisModuleCtx *))                          \

@@ -65,9 +65,8 @@ static uint64_t config_half(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : 0;
 }
 
-enum {
-    CONFIG_BITS = 56
-}; /* limit for capacities and sizes: 2^56 exceeds the memory of any machine */
+/* The limit for capacities and sizes: 2^56 exceeds the memory of any machine. */
+enum { CONFIG_BITS = 56 };
 
 static void config_changed(void)
 {

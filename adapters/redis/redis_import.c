@@ -29,42 +29,41 @@ static const struct {
     [IMPORT_CUCKOO] = { "MBbloomCF", BG_FOREIGN_REDISCUCKOO, 4 },
 };
 
-static RedisModuleType
-    *import_registered[IMPORT_TYPES]; /* NULL if another module registered the type */
+/* NULL if another module registered the type */
+static RedisModuleType *import_registered[IMPORT_TYPES];
+
+/* Returns the index of a type that was registered here, or IMPORT_TYPES. */
+static size_t import_index(const RedisModuleType *type)
+{
+    size_t i = 0;
+    while (i < IMPORT_TYPES && (!type || import_registered[i] != type)) {
+        i++;
+    }
+    return i;
+}
 
 bool redis_import_is(const RedisModuleType *type)
 {
-    for (size_t i = 0; type && i < IMPORT_TYPES; i++) {
-        if (import_registered[i] == type) {
-            return true;
-        }
-    }
-    return false;
+    return import_index(type) < IMPORT_TYPES;
 }
 
 bool redis_import_fits(const RedisModuleType *type, const struct object *object)
 {
-    for (size_t i = 0; type && object->foreign && i < IMPORT_TYPES; i++) {
-        if (import_registered[i] == type) {
-            return object->shape.foreign == import_types[i].format;
-        }
-    }
-    return false;
+    const size_t i = import_index(type);
+    return i < IMPORT_TYPES && object->foreign
+           && object->shape.foreign == import_types[i].format;
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-struct import_io {
+struct import_from {
     struct import_source source;
-    struct import_sink sink;
     RedisModuleIO *io;
 };
 
 static RedisModuleIO *import_of_source(struct import_source *source)
 {
-    return ((struct import_io *)(void *)((char *)source
-                                         - offsetof(struct import_io, source)))
-        ->io;
+    return ((struct import_from *)source)->io; /* `source` is the first field */
 }
 
 static uint64_t import_load_number(struct import_source *source)
@@ -97,10 +96,10 @@ static bool import_load_failed(struct import_source *source)
  * clients must not exceed the limit. */
 static void *import_load(RedisModuleIO *io, int version, size_t which)
 {
-    struct import_io from = { .source = { import_load_number, import_load_real,
-                                          import_load_bytes, import_load_drop,
-                                          import_load_failed },
-                              .io = io };
+    struct import_from from = { .source = { import_load_number, import_load_real,
+                                            import_load_bytes, import_load_drop,
+                                            import_load_failed },
+                                .io = io };
     struct object *object = NULL;
     bg_errinfo info = { 0 };
     redis_memory_guard(!redis_config_obeys());
@@ -135,11 +134,14 @@ static void *import_load_cuckoo(RedisModuleIO *io, int version)
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
+struct import_to {
+    struct import_sink sink;
+    RedisModuleIO *io;
+};
+
 static RedisModuleIO *import_of_sink(struct import_sink *sink)
 {
-    return ((struct import_io *)(void *)((char *)sink
-                                         - offsetof(struct import_io, sink)))
-        ->io;
+    return ((struct import_to *)sink)->io; /* `sink` is the first field */
 }
 
 static void import_save_number(struct import_sink *sink, uint64_t value)
@@ -159,7 +161,7 @@ static void import_save_bytes(struct import_sink *sink, const void *bytes, size_
 
 static void import_save(RedisModuleIO *io, void *value)
 {
-    struct import_io to = {
+    struct import_to to = {
         .sink = { import_save_number, import_save_real, import_save_bytes }, .io = io
     };
     bg_errinfo info = { 0 };

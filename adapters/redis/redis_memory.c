@@ -27,9 +27,8 @@
 
 /* ---- The allocator --------------------------------------------------------------------------- */
 
-enum {
-    MEMORY_LARGE = 4 << 20
-}; /* blocks of at least this size are cleared by releasing their pages */
+/* Blocks of at least this size are cleared by releasing their pages. */
+enum { MEMORY_LARGE = 4 << 20 };
 
 static _Atomic uint64_t memory_used;
 
