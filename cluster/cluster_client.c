@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,18 +31,6 @@ enum {
     CLUSTER_OPENING = 1000, /* milliseconds to find a node that responds */
 };
 
-bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
-{
-    if (info) {
-        *info = (bg_errinfo){ .code = code };
-        va_list arguments;
-        va_start(arguments, format);
-        (void)vsnprintf(info->message, sizeof info->message, format, arguments);
-        va_end(arguments);
-    }
-    return code;
-}
-
 /* Stores a node's error: a connection error or an error reply. */
 static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
 {
@@ -66,9 +53,8 @@ static void cluster_note_link(struct cluster *c, uint16_t node)
 static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 {
     struct pollfd stop = { .fd = c->options.stop_fd, .events = POLLIN };
-    return poll(&stop, 1, CLUSTER_PAUSE) > 0
-               ? cluster_fail(info, BG_ECANCELED, "stopped")
-               : BG_OK;
+    return poll(&stop, 1, CLUSTER_PAUSE) > 0 ? error_fail(info, BG_ECANCELED, "stopped")
+                                             : BG_OK;
 }
 
 /* ---- One node -------------------------------------------------------------------------------- */
@@ -274,16 +260,15 @@ static bg_err cluster_read_nodes(struct cluster *c, bg_errinfo *info)
     while (*text) {
         const size_t n = strcspn(text, ",");
         if (map_address(&c->map, (bg_bytes){ text, n }, MAP_NOBODY) == MAP_NOBODY) {
-            return cluster_fail(info, BG_EINVAL,
-                                "nodes: found '%.*s', expected HOST:PORT",
-                                (int)(n < 100 ? n : 100), text);
+            return error_fail(info, BG_EINVAL,
+                              "nodes: found '%.*s', expected HOST:PORT",
+                              (int)(n < 100 ? n : 100), text);
         }
         text += n + (text[n] == ',');
     }
-    return c->map.count
-               ? BG_OK
-               : cluster_fail(info, BG_EINVAL,
-                              "nodes: found nothing, expected HOST:PORT[,...]");
+    return c->map.count ? BG_OK
+                        : error_fail(info, BG_EINVAL,
+                                     "nodes: found nothing, expected HOST:PORT[,...]");
 }
 
 static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
@@ -294,10 +279,10 @@ static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
     c->end = cluster_now() + patience;
     while (!cluster_refresh(c, &err)) {
         if (err) {
-            return cluster_fail(info, err, "%s", bg_strerror(err));
+            return error_fail(info, err, "%s", bg_strerror(err));
         }
         if (cluster_now() >= c->end) {
-            return cluster_fail(info, BG_EIO, "%s", c->wrong);
+            return error_fail(info, BG_EIO, "%s", c->wrong);
         }
         err = cluster_pause(c, info);
         if (err) {
@@ -320,15 +305,14 @@ static bg_err cluster_read_password(const char *path, char to[CLUSTER_PASSWORD],
     }
     to[read ? strcspn(to, "\r\n") : 0] = 0;
     if (!file) {
-        return cluster_fail(info, BG_EINVAL, "password-file: %.150s: %s", path,
-                            text_errno(code));
+        return error_fail(info, BG_EINVAL, "password-file: %.150s: %s", path,
+                          text_errno(code));
     }
-    return whole && *to
-               ? BG_OK
-               : cluster_fail(info, BG_EINVAL,
-                              "password-file: %.100s: the first line must be a "
-                              "password of 1 to %d bytes",
-                              path, CLUSTER_PASSWORD - 2);
+    return whole && *to ? BG_OK
+                        : error_fail(info, BG_EINVAL,
+                                     "password-file: %.100s: the first line must be a "
+                                     "password of 1 to %d bytes",
+                                     path, CLUSTER_PASSWORD - 2);
 }
 
 /* Reads the files specified in the options. */
@@ -339,7 +323,7 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
     if (c->options.tls.on) {
         c->tls = node_tls_create(&c->options.tls, why);
         if (!c->tls) {
-            return cluster_fail(info, BG_EINVAL, "%s", why);
+            return error_fail(info, BG_EINVAL, "%s", why);
         }
     }
     if (c->options.password_file) {
@@ -347,9 +331,9 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
         c->options.password = c->password;
     }
     if (!err && c->options.user && !c->options.password) {
-        err = cluster_fail(info, BG_EINVAL,
-                           "user %.100s: no password is set: set password-file",
-                           c->options.user);
+        err = error_fail(info, BG_EINVAL,
+                         "user %.100s: no password is set: set password-file",
+                         c->options.user);
     }
     return err;
 }
@@ -375,7 +359,7 @@ bg_err cluster_open(const struct cluster_options *options, struct cluster **clus
     struct cluster *c = cluster_make(options);
     *cluster = NULL;
     if (!c) {
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     bg_err err = cluster_load(c, info);
     c->how = (struct link_how){ .tls = c->tls,
@@ -397,7 +381,7 @@ bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *
 {
     struct cluster *c = cluster_make(options);
     bg_err err =
-        c ? cluster_load(c, info) : cluster_fail(info, BG_ENOMEM, "out of memory");
+        c ? cluster_load(c, info) : error_fail(info, BG_ENOMEM, "out of memory");
     err = err ? err : cluster_read_nodes(c, info);
     cluster_close(c);
     return err;
@@ -476,7 +460,7 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
             view->count += links[i]->process.run != 0;
         }
     }
-    return err ? cluster_fail(info, err, "%s", bg_strerror(err)) : BG_OK;
+    return err ? error_fail(info, err, "%s", bg_strerror(err)) : BG_OK;
 }
 
 void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t room)
@@ -801,14 +785,14 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
         r->later = false;
         err = err ? err : cluster_round(r, turns, links);
         if (err) {
-            return cluster_fail(info, err, "%s", bg_strerror(err));
+            return error_fail(info, err, "%s", bg_strerror(err));
         }
         if (r->left < before) {
             c->end = cluster_now() + c->options.patience;
             bounces = 0;
         }
         if (r->left && cluster_now() >= c->end) {
-            return cluster_fail(info, BG_EIO, "gave up retrying: %s", c->wrong);
+            return error_fail(info, BG_EIO, "gave up retrying: %s", c->wrong);
         }
         c->tally->repeated += r->left;
         if (r->left && (r->later || ++bounces >= CLUSTER_BOUNCES)) {
@@ -828,7 +812,7 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
     if (!turns || !links) {
         free(links);
         free(turns);
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     for (size_t i = 0; i < n; i++) {
         asks[i].done = false;

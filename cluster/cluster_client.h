@@ -46,6 +46,7 @@
 #ifndef CLUSTER_CLUSTER_CLIENT_H
 #define CLUSTER_CLUSTER_CLIENT_H
 
+#include "error_text.h"
 #include "slot_map.h"
 
 /* Counters for requests, errors and connections. */
@@ -135,9 +136,5 @@ size_t cluster_nodes(const struct cluster *cluster);
 /* Writes "host:port" of the node that owns a slot, according to the current map. */
 void cluster_where(const struct cluster *cluster, unsigned slot, char *text,
                    size_t room);
-
-/* Fills in an error, and returns its code. */
-bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -14,8 +14,8 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
     const bg_bytes whole = { name, strlen(name) };
     *filter = (struct sharded){ .cluster = cluster, .batch = SHARDED_BATCH };
     if (!shard_tags_make(shards, &filter->tags)) {
-        return cluster_fail(info, BG_EINVAL, "shards: found %llu, expected 1 to %d",
-                            (unsigned long long)shards, SHARDS_MAX);
+        return error_fail(info, BG_EINVAL, "shards: found %llu, expected 1 to %d",
+                          (unsigned long long)shards, SHARDS_MAX);
     }
     const size_t room = whole.len + SHARD_NAME_MORE + WITNESS_NAME_MORE;
     filter->texts = malloc(shards * room);
@@ -24,7 +24,7 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
     filter->own = calloc(shards, sizeof *filter->own);
     if (!filter->texts || !filter->names || !filter->witnesses || !filter->own) {
         sharded_close(filter);
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     filter->witness_names = filter->names + shards;
     filter->witnessed = filter->own;
@@ -213,7 +213,7 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
         asks[n++] = witness_ask(e, task);
     }
     if (!errands || !asks) {
-        err = cluster_fail(info, BG_ENOMEM, "out of memory");
+        err = error_fail(info, BG_ENOMEM, "out of memory");
     } else if (n) {
         err = cluster_call(filter->cluster, asks, n, info);
         for (size_t i = 0; i < n; i++) {
@@ -221,7 +221,7 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
         }
     }
     if (!err && told) {
-        err = cluster_fail(info, told, "out of memory");
+        err = error_fail(info, told, "out of memory");
     }
     free(asks);
     free(errands);
@@ -264,7 +264,7 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
         }
     }
     if (err) {
-        (void)cluster_fail(info, err, "out of memory");
+        (void)error_fail(info, err, "out of memory");
     }
     err = err || !some ? err
                        : witness_run(filter, which, &witness_writing, texts, why, info);
@@ -408,7 +408,7 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
     bool which[SHARDS_MAX] = { false }, some = false, bare = false;
     uint16_t *shards = malloc((n ? n : 1) * sizeof *shards);
     if (!shards) {
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     shard_route(items, n, filter->tags.shards, shards);
     for (size_t i = 0; i < n; i++) {
@@ -514,11 +514,11 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
                         : reply_begins(text, "FULL")   ? BG_EFULL
                                                        : BG_EIO;
     if (!job->err) {
-        job->err = cluster_fail(job->info, code, "%.*s: %.*s",
-                                (int)(ask->argv[1].len < 80 ? ask->argv[1].len : 80),
-                                (const char *)ask->argv[1].data,
-                                (int)(text.len < 150 ? text.len : 150),
-                                (const char *)text.data);
+        job->err =
+            error_fail(job->info, code, "%.*s: %.*s",
+                       (int)(ask->argv[1].len < 80 ? ask->argv[1].len : 80),
+                       (const char *)ask->argv[1].data,
+                       (int)(text.len < 150 ? text.len : 150), (const char *)text.data);
     }
 }
 
@@ -686,8 +686,8 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
         }
         err = cluster_call(filter->cluster, job->asks, job->count + job->readings,
                            job->info);
-        err = err || !job->told ? err
-                                : cluster_fail(job->info, job->told, "out of memory");
+        err =
+            err || !job->told ? err : error_fail(job->info, job->told, "out of memory");
         const bg_err confirmed =
             write ? BG_OK : job_confirm(job, err ? NULL : job->info);
         err = err ? err : confirmed;
@@ -695,7 +695,7 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
             filter->lost[job_shard(job, &job->parts[i])] |= !job->asks[i].done;
         }
     } else {
-        err = cluster_fail(job->info, BG_ENOMEM, "out of memory");
+        err = error_fail(job->info, BG_ENOMEM, "out of memory");
     }
     job_free(job);
     return err ? err : job->err;
@@ -727,7 +727,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                                .info = info };
     if (!done) {
         memset(maybe, 0xff, BG_BITMAP_WORDS(n) * sizeof *maybe);
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
     memset(filter->lost, 0, sizeof filter->lost);
@@ -794,7 +794,7 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
             filter->lost[first + i] = !asks[i].done;
         }
     } else {
-        err = cluster_fail(info, BG_ENOMEM, "out of memory");
+        err = error_fail(info, BG_ENOMEM, "out of memory");
     }
     free(errands);
     free(asks);

@@ -18,7 +18,6 @@
 #include "bg_handlers.h"
 
 #include "dump.h"
-#include "error_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,8 +208,8 @@ static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
     if (versioned) {
         char *name = strrchr(path, '/');
         if (!name) {
-            return object_error(info, BG_EINVAL,
-                                "the path of the filter file contains no directory");
+            return error_fail(info, BG_EINVAL,
+                              "the path of the filter file contains no directory");
         }
         *name++ = 0;
         return bg_publish(filter, path, name, how, digest, info);
@@ -331,7 +330,7 @@ static bg_err reload_check_generation(const struct reload *reload,
     if (reload->about.generation >= lowest || reload->flags & RELOAD_DISCARD) {
         return BG_OK;
     }
-    return object_error(
+    return error_fail(
         info, BG_EINCOMPAT,
         "the file has generation %llu, but the filter has generation %llu: use DISCARD "
         "to load an older file",
@@ -413,7 +412,7 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
     if (there->foreign || !object_is_whole(there) || reload->flags & RELOAD_ANYKIND) {
         const bool loses = object_is_whole(there) && !there->shape.sealed;
         if (loses && !(reload->flags & RELOAD_DISCARD)) {
-            return object_error(
+            return error_fail(
                 info, BG_EINCOMPAT,
                 "reloading would discard the items added to this filter: use DISCARD "
                 "if the file contains them or they are no longer needed");

@@ -61,8 +61,8 @@ static void rebuild_begin(struct request *request, struct object *object)
     rebuild_spec(object, capacity, rate, request->host->settings, &window, &how.spec);
     object_occupy(object);
     if (object->rebuild) {
-        err = object_error(&info, BG_EBUSY,
-                           "a rebuild is already in progress: use COMMIT or ABORT");
+        err = error_fail(&info, BG_EBUSY,
+                         "a rebuild is already in progress: use COMMIT or ABORT");
     } else {
         err = bg_slot_begin_rebuild(object->slot, &how, &object->rebuild, &info);
         object->rebuilt = 0;
@@ -77,8 +77,8 @@ static void rebuild_begin(struct request *request, struct object *object)
 
 static bg_err rebuild_none(bg_errinfo *info)
 {
-    return object_error(info, BG_EINVAL,
-                        "no rebuild is in progress: start one with BEGIN");
+    return error_fail(info, BG_EINVAL,
+                      "no rebuild is in progress: start one with BEGIN");
 }
 
 static void rebuild_add(struct request *request, struct object *object)

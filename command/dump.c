@@ -31,7 +31,7 @@ static void *dump_room(const struct object *object, size_t before, size_t n,
     const bg_allocator *from = &object->allocator;
     void *room = NULL;
     if (n > SIZE_MAX - before || !ledger_reserve(LEDGER_TRANSFERS, before + n)) {
-        (void)object_error(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
+        (void)error_fail(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
         return NULL;
     }
     room = from->allocate
@@ -39,7 +39,7 @@ static void *dump_room(const struct object *object, size_t before, size_t n,
                : malloc(before + n);
     if (!room) {
         ledger_release(LEDGER_TRANSFERS, before + n);
-        (void)object_error(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
+        (void)error_fail(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
     }
     return room;
 }

@@ -21,7 +21,6 @@
 #include "args.h"
 #include "bytes.h"
 #include "dump_stream.h"
-#include "error_text.h"
 #include "import_value.h"
 #include "ledger.h"
 
@@ -105,7 +104,7 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
     const bool reserved = ledger_reserve(LEDGER_TRANSFERS, more);
     if (!reserved || !gather_count(&load->gather, (size_t)place + n)) {
         ledger_release(LEDGER_TRANSFERS, reserved ? more : 0);
-        return object_error(info, BG_ENOMEM, "cannot allocate a chunk of %zu bytes", n);
+        return error_fail(info, BG_ENOMEM, "cannot allocate a chunk of %zu bytes", n);
     }
     memcpy(load->gather.bytes + place, bytes, n);
     atomic_fetch_add(&object->held, more);
@@ -122,11 +121,10 @@ static uint64_t load_most(const struct command_settings *settings)
 
 static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
 {
-    return object_error(
-        info, BG_ENOMEM,
-        "the dump's size of %llu bytes exceeds the limit of %llu: raise "
-        "max-filter-memory",
-        (unsigned long long)total, (unsigned long long)most);
+    return error_fail(info, BG_ENOMEM,
+                      "the dump's size of %llu bytes exceeds the limit of %llu: raise "
+                      "max-filter-memory",
+                      (unsigned long long)total, (unsigned long long)most);
 }
 
 /* Starts a load, and discards any bytes received earlier. */
@@ -136,15 +134,15 @@ static bg_err load_begin(struct object *object, const struct load *load,
     load_forget(object);
     object->load = malloc(sizeof *load);
     if (!object->load) {
-        return object_error(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     *object->load = *load;
     object->loading = true;
     if (load->size > SIZE_MAX
         || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
-        return object_error(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
-                            (unsigned long long)load->size);
+        return error_fail(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
+                          (unsigned long long)load->size);
     }
     return BG_OK;
 }
@@ -286,13 +284,13 @@ static bg_err load_decode(const struct object_shape *shape,
     err = bg_decode(from.gather->bytes + from.at, from.gather->size - from.at, &how,
                     &filter, info);
     if (!err && !object_shape_fits(shape, filter)) {
-        err = object_error(
+        err = error_fail(
             info, BG_EFORMAT,
             "the dump contains a filter of kind %s, which does not match the "
             "description line: dump the filter again",
             bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
-        err = object_error(
+        err = error_fail(
             info, BG_EFORMAT,
             "the hash of the filter in the dump does not match the description line: "
             "dump the filter again");
@@ -312,7 +310,7 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
     const bg_foreign_options how = import_options(settings);
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
-        return object_error(
+        return error_fail(
             info, BG_EFORMAT,
             "the dump has format %u, which is unknown, or is not valid for "
             "this type of filter",
@@ -349,14 +347,14 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
     size_t used = 0;
     const size_t n = (size_t)load->total;
     if (dump_checksum(load->gather.bytes, n) != load->stream) {
-        return object_error(info, BG_ECHECKSUM,
-                            "the chunks do not match the checksum of the dump: "
-                            "dump the filter again");
+        return error_fail(info, BG_ECHECKSUM,
+                          "the chunks do not match the checksum of the dump: "
+                          "dump the filter again");
     }
     bg_err err = dump_line_read(load->gather.bytes, n, &line, &used, info);
     if (!err && !(families >> line.shape.family & 1)) {
         const char *family = line.shape.family == OBJECT_CF ? "CF" : "BF";
-        err = object_error(
+        err = error_fail(
             info, BG_EFORMAT,
             "the dump contains a filter for the %s commands: load it with %s.LOADCHUNK",
             family, family);
@@ -551,8 +549,8 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     if (data.len < REDIS_HEADER + REDIS_LINK
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
         || (data.len - REDIS_HEADER) / REDIS_LINK != bytes_load32(p + 8)) {
-        return object_error(info, BG_EFORMAT,
-                            "the header has an invalid size: %zu bytes", data.len);
+        return error_fail(info, BG_EFORMAT, "the header has an invalid size: %zu bytes",
+                          data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = IMPORT_RECORD + data.len;
@@ -560,7 +558,7 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     for (size_t at = REDIS_HEADER; !err && at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = bytes_load64(p + at);
         err = bytes ? load_add_part(load, bytes, most, info)
-                    : object_error(info, BG_EFORMAT, "a layer is empty");
+                    : error_fail(info, BG_EFORMAT, "a layer is empty");
     }
     return err;
 }
@@ -573,9 +571,9 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     const uint8_t *p = data.data;
     const uint64_t most = load_most(settings);
     if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER_OLD) {
-        return object_error(info, BG_EFORMAT,
-                            "the header has %zu bytes, expected %d or %d", data.len,
-                            CUCKOO_HEADER, CUCKOO_HEADER_OLD);
+        return error_fail(info, BG_EFORMAT,
+                          "the header has %zu bytes, expected %d or %d", data.len,
+                          CUCKOO_HEADER, CUCKOO_HEADER_OLD);
     }
     const uint64_t buckets = bytes_load64(p + 8), filters = bytes_load64(p + 24);
     const uint32_t slots = bytes_load16(p + 32);
@@ -584,7 +582,7 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
                            .expansion = bytes_load16(p + 36) };
     load->size = IMPORT_RECORD + data.len;
     if (buckets == 0 || slots == 0 || filters == 0 || filters > IMPORT_PARTS) {
-        return object_error(
+        return error_fail(
             info, BG_EFORMAT,
             "the header is invalid: %llu filters (expected 1 to %d), each with "
             "%llu buckets of %u slots (expected at least 1 of each)",
@@ -592,11 +590,10 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
             slots);
     }
     if (load->expansion == 0 && filters > 1) {
-        return object_error(
-            info, BG_EFORMAT,
-            "the header is invalid: %llu filters, but an expansion of 0 "
-            "allows only one",
-            (unsigned long long)filters);
+        return error_fail(info, BG_EFORMAT,
+                          "the header is invalid: %llu filters, but an expansion of 0 "
+                          "allows only one",
+                          (unsigned long long)filters);
     }
     uint64_t bytes = buckets > UINT32_MAX ? UINT64_MAX : buckets * slots;
     load->first = bytes;

@@ -54,8 +54,8 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     char text[DUMP_LINE_MAX];
     if (!end || (size_t)(end - bytes) < begin
         || memcmp(bytes, DUMP_BEGIN, begin) != 0) {
-        return object_error(info, BG_EFORMAT,
-                            "the dump does not start with a description line");
+        return error_fail(info, BG_EFORMAT,
+                          "the dump does not start with a description line");
     }
     const size_t length = (size_t)(end - bytes) - begin;
     memcpy(text, bytes + begin, length);
@@ -63,16 +63,16 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     char *counts = memchr(text, ';', length);
     *line = (struct dump_line){ .items = 0 };
     if (!counts || strlen(text) != length) {
-        return object_error(info, BG_EFORMAT,
-                            "the dump's description line has no item counts");
+        return error_fail(info, BG_EFORMAT,
+                          "the dump's description line has no item counts");
     }
     *used = begin + length + 1;
     const bg_err err =
         object_shape_read(text, (size_t)(counts - text), &line->shape, info);
     line->shape.limit = 0; /* the loading server decides how far the object may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
-        return object_error(info, BG_EFORMAT,
-                            "the dump's description line has invalid item counts");
+        return error_fail(info, BG_EFORMAT,
+                          "the dump's description line has invalid item counts");
     }
     return err;
 }
@@ -89,11 +89,11 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
 {
     const uint8_t *p = data.data;
     if (!dump_chunk_is(data) || data.len <= DUMP_HEADER) {
-        return object_error(info, BG_EFORMAT, "the data is not a chunk of a dump");
+        return error_fail(info, BG_EFORMAT, "the data is not a chunk of a dump");
     }
     if (bytes_load64(p + 8) != dump_checksum(p + 16, data.len - 16)) {
-        return object_error(info, BG_ECHECKSUM,
-                            "the chunk is damaged: its checksum does not match");
+        return error_fail(info, BG_ECHECKSUM,
+                          "the chunk is damaged: its checksum does not match");
     }
     *chunk = (struct dump_chunk){ .stream = bytes_load64(p + 16),
                                   .offset = bytes_load64(p + 24),
@@ -101,8 +101,8 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
                                   .bytes = p + DUMP_HEADER,
                                   .n = data.len - DUMP_HEADER };
     if (chunk->offset > chunk->total || chunk->n > chunk->total - chunk->offset) {
-        return object_error(info, BG_EFORMAT,
-                            "the chunk extends beyond the end of its dump");
+        return error_fail(info, BG_EFORMAT,
+                          "the chunk extends beyond the end of its dump");
     }
     return BG_OK;
 }

@@ -98,8 +98,8 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     *object = NULL;
     if (format != BG_FOREIGN_REDISBLOOM && format != BG_FOREIGN_VALKEYBLOOM
         && format != BG_FOREIGN_REDISCUCKOO) {
-        return object_error(info, BG_ENOTSUP,
-                            "filters in this format cannot be imported");
+        return error_fail(info, BG_ENOTSUP,
+                          "filters in this format cannot be imported");
     }
     bg_err err = bg_foreign_decode(format, bytes, n, &how, &foreign, info);
     if (err) {
@@ -145,7 +145,7 @@ uint64_t import_most(const struct command_settings *settings, uint64_t margin)
 static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *info)
 {
     if (n > file->most || file->n > file->most - n) {
-        (void)object_error(
+        (void)error_fail(
             info, BG_ENOMEM,
             "the filter is larger than the limit of %llu bytes: raise max-filter-memory",
             (unsigned long long)file->most);
@@ -157,8 +157,8 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
             needed < SIZE_MAX / 2 ? needed + needed / 4 + IMPORT_RECORD : needed;
         uint8_t *bytes = realloc(file->bytes, room);
         if (!bytes) {
-            (void)object_error(info, BG_ENOMEM,
-                               "cannot allocate %zu bytes for the filter", needed);
+            (void)error_fail(info, BG_ENOMEM,
+                             "cannot allocate %zu bytes for the filter", needed);
             return NULL;
         }
         file->bytes = bytes;
@@ -172,8 +172,8 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
 
 static bg_err import_short(bg_errinfo *info)
 {
-    return object_error(info, BG_EFORMAT,
-                        "the value is truncated, or its fields have the wrong types");
+    return error_fail(info, BG_EFORMAT,
+                      "the value is truncated, or its fields have the wrong types");
 }
 
 static bool import_failed(const struct import_file *file)
@@ -216,9 +216,9 @@ static bg_err import_string(struct import_file *file, size_t before, size_t *at,
 static bg_err import_beyond(const char *what, uint64_t value, uint64_t least,
                             uint64_t most, bg_errinfo *info)
 {
-    return object_error(info, BG_EFORMAT, "%s: found %llu, expected %llu to %llu", what,
-                        (unsigned long long)value, (unsigned long long)least,
-                        (unsigned long long)most);
+    return error_fail(info, BG_EFORMAT, "%s: found %llu, expected %llu to %llu", what,
+                      (unsigned long long)value, (unsigned long long)least,
+                      (unsigned long long)most);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -380,15 +380,15 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     const uint64_t found = import_number(file), slots = buckets * bucket_size;
     size_t n = 0;
     if (!import_failed(file) && found != buckets) {
-        return object_error(info, BG_EFORMAT,
-                            "number of buckets in a filter: found %llu, expected %llu",
-                            (unsigned long long)found, (unsigned long long)buckets);
+        return error_fail(info, BG_EFORMAT,
+                          "number of buckets in a filter: found %llu, expected %llu",
+                          (unsigned long long)found, (unsigned long long)buckets);
     }
     const bg_err err = import_record(file, done, &n, info);
     if (!err && n != slots) {
-        return object_error(info, BG_EFORMAT,
-                            "number of bytes in a filter: found %zu, expected %llu", n,
-                            (unsigned long long)slots);
+        return error_fail(info, BG_EFORMAT,
+                          "number of bytes in a filter: found %zu, expected %llu", n,
+                          (unsigned long long)slots);
     }
     return err;
 }
@@ -482,11 +482,11 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                                                  : import_most(settings, 4 << 20) };
     *object = NULL;
     if (!kind) {
-        return object_error(info, BG_ENOTSUP, "values in this format cannot be read");
+        return error_fail(info, BG_ENOTSUP, "values in this format cannot be read");
     }
     if (version != kind->version) {
-        return object_error(info, BG_EVERSION, "the value has version %d, expected %s",
-                            version, kind->expected);
+        return error_fail(info, BG_EVERSION, "the value has version %d, expected %s",
+                          version, kind->expected);
     }
     bg_err err = kind->take(&file, info);
     err = err ? err : import_object(format, file.bytes, file.n, settings, object, info);
@@ -594,9 +594,9 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
     void *bytes = NULL;
     size_t n = 0;
     if (!object->foreign || !import_kind_of((bg_foreign_format)object->shape.foreign)) {
-        return object_error(info, BG_ENOTSUP,
-                            "the filter was not imported from RedisBloom or "
-                            "valkey-bloom");
+        return error_fail(info, BG_ENOTSUP,
+                          "the filter was not imported from RedisBloom or "
+                          "valkey-bloom");
     }
     const bg_err err = dump_encode(object, true, &bytes, &n, info);
     if (err) {
@@ -682,8 +682,8 @@ bg_err import_seeded_make(const struct import_seeded *wish,
     const size_t n = VALKEY_HEADER + SEEDED_FRAME + (size_t)bytes;
     uint8_t *file = calloc(1, n);
     if (!file) {
-        return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",
-                            n);
+        return error_fail(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",
+                          n);
     }
     seeded_write(wish, bytes, k, file);
     err = import_object(BG_FOREIGN_VALKEYBLOOM, file, n, settings, object, info);

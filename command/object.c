@@ -7,23 +7,9 @@
 #include "dump.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
-{
-    if (info) {
-        *info = (bg_errinfo){ .code = code };
-        va_list arguments;
-        va_start(arguments, format);
-        (void)vsnprintf(info->message, sizeof info->message, format, arguments);
-        va_end(arguments);
-    }
-    return code;
-}
 
 /* ---- Creation ---------------------------------------------------------------------------- */
 
@@ -115,15 +101,15 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
 {
     *object = NULL;
     if (bg_filter_window_time(filter) > OBJECT_TIME_MAX) {
-        return object_error(info, BG_EFORMAT,
-                            "window time: found %llu ms, expected at most %llu ms",
-                            (unsigned long long)bg_filter_window_time(filter),
-                            (unsigned long long)OBJECT_TIME_MAX);
+        return error_fail(info, BG_EFORMAT,
+                          "window time: found %llu ms, expected at most %llu ms",
+                          (unsigned long long)bg_filter_window_time(filter),
+                          (unsigned long long)OBJECT_TIME_MAX);
     }
     struct object *made = object_allocate(foreign ? bg_foreign_allocator(foreign)
                                                   : bg_filter_allocator(filter));
     if (!made) {
-        return object_error(info, BG_ENOMEM, "out of memory");
+        return error_fail(info, BG_ENOMEM, "out of memory");
     }
     made->shape = *shape;
     const bg_err err = foreign ? BG_OK : object_make_slot(made, filter, info);
@@ -169,9 +155,9 @@ bg_err object_create(const struct object_shape *shape,
     if (!err && shape->check
         && shape->check != bg_hasher_check(bg_filter_hasher(filter))) {
         bg_filter_free(filter);
-        err = object_error(info, BG_EINVAL,
-                           "the keyring has a different secret with this key ID: add "
-                           "the secret that the filter was created with");
+        err = error_fail(info, BG_EINVAL,
+                         "the keyring has a different secret with this key ID: add "
+                         "the secret that the filter was created with");
     }
     if (!err) {
         err = object_adopt(shape, filter, NULL, object, info);
@@ -343,9 +329,9 @@ bg_err object_read_begin(const struct object *object, bool still,
     }
     return err || reading->filter
                ? err
-               : object_error(info, BG_EBUSY,
-                              "the filter is not available: it is being loaded, "
-                              "or its content was lost");
+               : error_fail(info, BG_EBUSY,
+                            "the filter is not available: it is being loaded, "
+                            "or its content was lost");
 }
 
 void object_read_end(const struct object *object, struct object_reading *reading)
@@ -587,14 +573,14 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
                                   bg_errinfo *info)
 {
     if (object->foreign) {
-        return object_error(info, BG_ENOTSUP, "a filter imported from %s cannot be %s",
-                            object->shape.foreign == BG_FOREIGN_VALKEYBLOOM
-                                ? "valkey-bloom"
-                                : "RedisBloom",
-                            what);
+        return error_fail(info, BG_ENOTSUP, "a filter imported from %s cannot be %s",
+                          object->shape.foreign == BG_FOREIGN_VALKEYBLOOM
+                              ? "valkey-bloom"
+                              : "RedisBloom",
+                          what);
     }
     if (!object_is_whole(object)) {
-        return object_error(
+        return error_fail(
             info, BG_EBUSY,
             "the filter cannot be %s: it is being loaded, or its content was lost",
             what);
@@ -622,7 +608,7 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
         return err;
     }
     if (object == from || object->shape.sealed) {
-        return object_error(
+        return error_fail(
             info, BG_EINCOMPAT, "%s",
             object == from ? "a filter that counts items cannot be merged into itself"
                            : "the filter does not accept adds: its content is loaded "

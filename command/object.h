@@ -47,6 +47,7 @@
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
 
+#include "error_text.h"
 #include "host.h"
 
 #include <pthread.h>
@@ -199,10 +200,6 @@ void object_settled(const struct object *object);
 /* Returns the pinned base filter, or NULL if the content is unknown. The base filter contains all
  * keys, except during a migration. */
 const bg_filter *object_base(const bg_pin *pin);
-
-/* Fills in `info`, unless it is NULL, and returns `code`. */
-bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* Returns the shape of a filter that comes from elsewhere, such as a file. The shape's family is
  * BG, and the shape is marked `imported`. */

@@ -21,7 +21,7 @@
 
 static bg_err object_unknown(bg_errinfo *info)
 {
-    return object_error(
+    return error_fail(
         info, BG_EBUSY,
         "the filter is not available: it is being loaded, or its content was "
         "lost. Load it completely, or drop it");
@@ -32,9 +32,9 @@ static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
     if (object->shape.sealed
         || bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_STATIC) {
-        return object_error(info, BG_ENOTSUP,
-                            "the filter does not accept adds: its content is loaded "
-                            "from files");
+        return error_fail(info, BG_ENOTSUP,
+                          "the filter does not accept adds: its content is loaded "
+                          "from files");
     }
     return BG_OK;
 }
@@ -213,7 +213,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     const uint64_t page = more >= OBJECT_LARGE_PAGE / 2 ? OBJECT_LARGE_PAGE : 0;
     const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
     if (grows && most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
-        return object_error(
+        return error_fail(
             info, BG_ENOMEM,
             "the filter is full and cannot grow: a larger filter would exceed the "
             "limit of %llu bytes",
@@ -222,8 +222,8 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     const uint64_t next =
         a->host->ops->room ? adding_next_layer(a->object, width) : more;
     if (!adding_fits(a, next + page, over || full)) {
-        return object_error(info, BG_ENOMEM,
-                            "the filter is full and cannot grow: out of memory");
+        return error_fail(info, BG_ENOMEM,
+                          "the filter is full and cannot grow: out of memory");
     }
     return BG_OK;
 }
@@ -313,16 +313,16 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     const struct object_shape *shape = &object->shape;
     bg_filter *larger = NULL;
     if (shape->family != OBJECT_CF || shape->expansion == 0) {
-        return object_error(info, BG_EFULL,
-                            "the filter has reached its capacity and cannot grow");
+        return error_fail(info, BG_EFULL,
+                          "the filter has reached its capacity and cannot grow");
     }
     uint64_t most = host->settings ? host->settings->max_filter_bytes : 0;
     most = host->settings && shape->limit ? shape->limit : most;
     if (most && object_bytes(object) > most / 2) {
-        return object_error(info, BG_ENOMEM,
-                            "the filter is full and cannot grow: doubling it would "
-                            "exceed the limit of %llu bytes",
-                            (unsigned long long)most);
+        return error_fail(info, BG_ENOMEM,
+                          "the filter is full and cannot grow: doubling it would "
+                          "exceed the limit of %llu bytes",
+                          (unsigned long long)most);
     }
     bg_err err = BG_EFULL;
     if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
@@ -339,9 +339,9 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
         atomic_fetch_add(&object->expansions, 1);
     }
     return err == BG_EFULL
-               ? object_error(info, err,
-                              "the filter has reached its capacity and cannot grow "
-                              "any further")
+               ? error_fail(info, err,
+                            "the filter has reached its capacity and cannot grow "
+                            "any further")
                : err;
 }
 
@@ -574,18 +574,17 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
         }
     }
     if (!known || !object_counts(object)) {
-        return object_error(info, BG_ENOTSUP,
-                            "this kind of filter cannot delete items");
+        return error_fail(info, BG_ENOTSUP, "this kind of filter cannot delete items");
     }
     const bg_err err = object_takes(object, info);
     if (!err && !alone) {
-        return object_error(
+        return error_fail(
             info, BG_EBUSY,
             "cannot delete items while the filter is being rebuilt: commit or abort "
             "the rebuild first");
     }
     if (!err && !object_is_kept(object)) {
-        return object_error(
+        return error_fail(
             info, BG_EBUSY,
             "cannot delete items while the filter is being saved: try again");
     }
@@ -727,7 +726,7 @@ static bg_err object_move(struct object *object, struct host *host, uint64_t now
 bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
 {
     if (!object->slot || object->shape.kind != BG_KIND_WINDOW) {
-        return object_error(info, BG_ENOTSUP, "the filter is not a window");
+        return error_fail(info, BG_ENOTSUP, "the filter is not a window");
     }
     bg_err err = object_takes(object, info);
     if (!err && !object_is_whole(object)) {
@@ -833,7 +832,7 @@ bg_err object_apply(struct object *object, const struct change *change,
         return BG_OK;
     }
     if (!object->slot && (!change->keys || change->op == CHANGE_ROTATE)) {
-        return object_error(
+        return error_fail(
             info, BG_EFORMAT,
             "a record for an imported filter can only add or remove keys");
     }
@@ -841,7 +840,7 @@ bg_err object_apply(struct object *object, const struct change *change,
         return replay_remove_foreign(object, change);
     }
     if (change->op == CHANGE_REMOVE && !change->hashes) {
-        return object_error(info, BG_EFORMAT, "a remove record has no hash");
+        return error_fail(info, BG_EFORMAT, "a remove record has no hash");
     }
     atomic_store(&object->timed, false); /* see object_time */
     switch (change->op) {

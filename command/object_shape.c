@@ -379,10 +379,10 @@ bg_err object_hash_spec(const struct object_shape *shape,
                                        info);
     }
     if (!settings->keyring) {
-        return object_error(info, BG_EINVAL,
-                            "the filter's hash (%s) requires a secret, but no keyring "
-                            "is configured: set keyring",
-                            bg_hash_name((bg_hash_profile)shape->hash));
+        return error_fail(info, BG_EINVAL,
+                          "the filter's hash (%s) requires a secret, but no keyring "
+                          "is configured: set keyring",
+                          bg_hash_name((bg_hash_profile)shape->hash));
     }
     return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
 }
@@ -400,10 +400,10 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                                           shape->key_id, info);
     }
     if (!settings->keyring) {
-        return object_error(info, BG_EINVAL,
-                            "hash %s requires a secret, but no keyring is configured: "
-                            "set keyring, or use hash fast",
-                            bg_hash_name((bg_hash_profile)profile));
+        return error_fail(info, BG_EINVAL,
+                          "hash %s requires a secret, but no keyring is configured: "
+                          "set keyring, or use hash fast",
+                          bg_hash_name((bg_hash_profile)profile));
     }
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }

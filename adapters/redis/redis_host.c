@@ -475,15 +475,15 @@ static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
     const struct redis_host *h = &job->h;
     struct object *now = NULL;
     if (redis_config_term() != job->term) {
-        return object_error(info, BG_ECANCELED,
-                            "this server became a replica while the filter was "
-                            "being loaded: load it again");
+        return error_fail(info, BG_ECANCELED,
+                          "this server became a replica while the filter was "
+                          "being loaded: load it again");
     }
     if (!redis_host_find(h->client.ctx, h->names[1], REDIS_WRITE, &now)
         || now != h->first) {
-        return object_error(info, BG_ECANCELED,
-                            "the key was deleted or replaced while the filter was "
-                            "being loaded: load it again");
+        return error_fail(info, BG_ECANCELED,
+                          "the key was deleted or replaced while the filter was "
+                          "being loaded: load it again");
     }
     return BG_OK;
 }

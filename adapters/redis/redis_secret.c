@@ -88,7 +88,7 @@ static bg_err secret_take(const uint8_t secret[BG_SECRET_BYTES],
     if (!s) {
         s = calloc(1, sizeof *s);
         if (!s) {
-            return object_error(info, BG_ENOMEM, "out of memory");
+            return error_fail(info, BG_ENOMEM, "out of memory");
         }
         memcpy(s->id, id, sizeof s->id);
         memcpy(s->secret, secret, sizeof s->secret);
@@ -112,14 +112,14 @@ static bg_err secret_make(bg_errinfo *info)
         return BG_OK;
     }
     if (secrets.chosen) {
-        return object_error(
+        return error_fail(
             info, BG_EINVAL,
             "the secret with ID %.16s is unknown: set bloomgate.secret to the "
             "secret's 32 hexadecimal digits",
             (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return object_error(info, BG_EIO, "cannot read random bytes from the OS");
+        return error_fail(info, BG_EIO, "cannot read random bytes from the OS");
     }
     const bg_err err = secret_take(random, &secrets.current, info);
     explicit_bzero(random, sizeof random);
@@ -158,7 +158,7 @@ static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
     pthread_mutex_unlock(&secrets.lock);
     return found
                ? BG_OK
-               : object_error(
+               : error_fail(
                    info, BG_EINVAL,
                    "this server does not have the filter's secret: use RESTORE, "
                    "MIGRATE or replication, which include it, or set bloomgate.secret");
@@ -221,7 +221,7 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
     *held = NULL;
     bg_err err = secret_id(secret, id, info);
     if (!err && memcmp(id, key_id, sizeof id) != 0) {
-        err = object_error(info, BG_EFORMAT, "the secret does not match its ID");
+        err = error_fail(info, BG_EFORMAT, "the secret does not match its ID");
     }
     if (!err) {
         pthread_mutex_lock(&secrets.lock);

@@ -70,10 +70,10 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
     const bool begun =
         text.len < REDIS_STATE_TEXT && state_number(&p, end, ' ', &version);
     if (begun && version != 1) {
-        return object_error(info, BG_EFORMAT,
-                            "the filter's state has version %llu, but this module "
-                            "supports only version 1: use a newer module",
-                            (unsigned long long)version);
+        return error_fail(info, BG_EFORMAT,
+                          "the filter's state has version %llu, but this module "
+                          "supports only version 1: use a newer module",
+                          (unsigned long long)version);
     }
     if (!begun || !state_number(&p, end, ' ', &state->items)
         || !state_number(&p, end, ' ', &state->deleted)
@@ -82,7 +82,7 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
         || !state_number(&p, end, ' ', &state->rotated)
         || !state_number(&p, end, ';', &state->reshaped) || state->reshaped > 1
         || state->rotated > OBJECT_TIME_MAX) {
-        return object_error(info, BG_EFORMAT, "the filter's state is damaged");
+        return error_fail(info, BG_EFORMAT, "the filter's state is damaged");
     }
     return object_shape_read(p, (size_t)(end - p), &state->shape, info);
 }
@@ -95,8 +95,8 @@ static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
     const bool keyed = !shape->foreign && object_shape_is_keyed(shape);
     *held = NULL;
     if (secret.len != (keyed ? BG_SECRET_BYTES : 0)) {
-        return object_error(info, BG_EFORMAT, "the secret has %zu bytes, expected %d",
-                            secret.len, keyed ? BG_SECRET_BYTES : 0);
+        return error_fail(info, BG_EFORMAT, "the secret has %zu bytes, expected %d",
+                          secret.len, keyed ? BG_SECRET_BYTES : 0);
     }
     return keyed ? redis_secret_join(shape->key_id, secret.data, held, info) : BG_OK;
 }
@@ -110,10 +110,10 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
     const uint64_t most = settings->max_filter_bytes;
     bg_err err = BG_ENOMEM;
     if (most && content->size / 2 > most) {
-        return object_error(info, BG_ENOMEM,
-                            "the filter's size of %zu bytes exceeds the limit of %llu: "
-                            "raise bloomgate.max-filter-memory",
-                            content->size, (unsigned long long)most);
+        return error_fail(info, BG_ENOMEM,
+                          "the filter's size of %zu bytes exceeds the limit of %llu: "
+                          "raise bloomgate.max-filter-memory",
+                          content->size, (unsigned long long)most);
     }
     if (shape->limit && (!most || shape->limit < most)) {
         settings->max_filter_bytes = shape->limit;
@@ -151,11 +151,11 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
         return err;
     }
     if (state->shape.foreign || (!empty && !state->shape.imported)) {
-        return object_error(info, BG_EFORMAT, "the filter's content is missing");
+        return error_fail(info, BG_EFORMAT, "the filter's content is missing");
     }
     if (limited && settings.max_filter_bytes
         && state->shape.limit > settings.max_filter_bytes) {
-        return object_error(
+        return error_fail(
             info, BG_ENOMEM,
             "the filter's limit of %llu bytes exceeds this server's limit of %llu: "
             "raise bloomgate.max-filter-memory",
@@ -199,7 +199,7 @@ bg_err redis_state_attach(struct object *object, bg_errinfo *info)
     object->entry = redis_secret_hold(object->shape.key_id);
     return object->entry
                ? BG_OK
-               : object_error(info, BG_EINVAL,
-                              "this server does not have the filter's secret: set "
-                              "bloomgate.secret");
+               : error_fail(info, BG_EINVAL,
+                            "this server does not have the filter's secret: set "
+                            "bloomgate.secret");
 }

@@ -29,12 +29,12 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     bg_file_info about = { .struct_size = sizeof about };
     struct object_reading reading;
     if (!object->slot) {
-        return object_error(info, BG_ENOTSUP,
-                            "a RedisBloom filter cannot be saved as a Bloomgate file");
+        return error_fail(info, BG_ENOTSUP,
+                          "a RedisBloom filter cannot be saved as a Bloomgate file");
     }
     *fd = web_scratch(request->session->from->dir, "download", path, sizeof path);
     if (*fd < 0) {
-        return object_error(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        return error_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     close(*fd);
     *fd = -1;
@@ -59,7 +59,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         *bytes = about.file_bytes;
         (void)snprintf(tag, WEB_TAG, "\"%s\"", about.digest_text);
-        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, text_errno(errno))
+        err = *fd < 0 ? error_fail(info, BG_EIO, "%s: %s", path, text_errno(errno))
                       : BG_OK;
     }
     (void)unlink(path);
@@ -213,7 +213,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
     if (!request->body_file) {
-        return object_error(info, BG_EFORMAT, "the body is empty; send a filter file");
+        return error_fail(info, BG_EFORMAT, "the body is empty; send a filter file");
     }
     bg_err err = bg_file_get_info(request->body_file, about, info);
     if (!err) {

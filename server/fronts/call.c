@@ -44,7 +44,7 @@ struct front_client *front_open(struct front *front, uint32_t patience,
     struct cluster_options options = front->options;
     options.patience = patience < options.patience ? patience : options.patience;
     if (!client) {
-        (void)cluster_fail(info, BG_ENOMEM, "out of memory");
+        (void)error_fail(info, BG_ENOMEM, "out of memory");
         return NULL;
     }
     if (cluster_open(&options, &client->cluster, info)
@@ -271,9 +271,9 @@ static bg_err front_kept(struct front *front, bg_errinfo *info)
     pthread_mutex_lock(&front->lock);
     memcpy(wrong, front->wrong, sizeof wrong);
     pthread_mutex_unlock(&front->lock);
-    return cluster_fail(
-        info, BG_EIO, "%s",
-        *wrong ? wrong : "a shard is down; the service retries it every second");
+    return error_fail(info, BG_EIO, "%s",
+                      *wrong ? wrong
+                             : "a shard is down; the service retries it every second");
 }
 
 /* Sets the answers of all unanswered items to "maybe". */
@@ -299,7 +299,7 @@ bg_err front_call(struct front *front, struct front_work *work)
             err = front_kept(front, &work->info);
         }
     } else {
-        err = cluster_fail(&work->info, BG_ENOMEM, "out of memory");
+        err = error_fail(&work->info, BG_ENOMEM, "out of memory");
     }
     free(sent.shards);
     free(sent.which);

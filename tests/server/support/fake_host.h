@@ -160,7 +160,7 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     struct fake *h = fake_of(host);
     struct fake_entry *entry = fake_entry_of(h, object);
     if (h->record_fails) {
-        return object_error(info, h->record_fails, "record: simulated failure");
+        return error_fail(info, h->record_fails, "record: simulated failure");
     }
     CHECK(entry != NULL);
     h->recorded++;
@@ -190,7 +190,7 @@ static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
                                struct object *object, bg_errinfo *info)
 {
     if (h->checkpoint_fails) {
-        return object_error(info, h->checkpoint_fails, "checkpoint: simulated failure");
+        return error_fail(info, h->checkpoint_fails, "checkpoint: simulated failure");
     }
     h->checkpoints++;
     fake_records_free(entry);
@@ -325,14 +325,14 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
 {
     struct fake *h = fake_of(host);
     if (h->create_fails) {
-        return object_error(info, h->create_fails, "create: simulated failure");
+        return error_fail(info, h->create_fails, "create: simulated failure");
     }
     if (fake_find_entry(h, name)) {
-        return object_error(info, BG_EBUSY, "taken");
+        return error_fail(info, BG_EBUSY, "taken");
     }
     if (h->entries_count == FAKE_NAMES || name.len >= sizeof h->entries->name
         || memchr(name.data, 0, name.len)) {
-        return object_error(info, BG_EQUOTA, "too many names, or too long a name");
+        return error_fail(info, BG_EQUOTA, "too many names, or too long a name");
     }
     const bg_err err =
         fake_fill_in(h, &h->entries[h->entries_count], name, object, info);
@@ -347,8 +347,7 @@ static inline bg_err fake_replace(struct host *host, bg_bytes name,
     struct fake *h = fake_of(host);
     struct fake_entry *entry = fake_find_entry(h, name);
     if (!entry || entry->object != instead_of) {
-        return object_error(info, BG_ECANCELED,
-                            "the name refers to a different object");
+        return error_fail(info, BG_ECANCELED, "the name refers to a different object");
     }
     if (h->create_fails) {
         return fake_create(host, name, object, info);
@@ -389,7 +388,7 @@ static inline bg_err fake_lookup(struct host *host, bg_bytes name, bg_bytes key,
 {
     (void)key;
     if (name.len != 4 || memcmp(name.data, "gate", 4) != 0) {
-        return object_error(info, BG_ENOTFOUND, "no such gate");
+        return error_fail(info, BG_ENOTFOUND, "no such gate");
     }
     *outcome = fake_of(host)->outcome;
     return BG_OK;
@@ -400,7 +399,7 @@ static inline bg_err fake_wrote(struct host *host, bg_bytes name, bg_bytes key,
 {
     bg_outcome outcome;
     return key.len ? fake_lookup(host, name, key, &outcome, info)
-                   : object_error(info, BG_EINVAL, "another spelling");
+                   : error_fail(info, BG_EINVAL, "another spelling");
 }
 
 static inline bg_err fake_path(struct host *host, bg_bytes file, char *path,
@@ -408,8 +407,7 @@ static inline bg_err fake_path(struct host *host, bg_bytes file, char *path,
 {
     const struct fake *h = fake_of(host);
     if (!h->folder || memchr(file.data, '/', file.len) || file.len == 0) {
-        return object_error(info, BG_EINVAL,
-                            "file: found a path, expected a plain name");
+        return error_fail(info, BG_EINVAL, "file: found a path, expected a plain name");
     }
     (void)snprintf(path, room, "%s/%.*s", h->folder, (int)file.len,
                    (const char *)file.data);
