@@ -225,3 +225,13 @@ void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
     default: reply_errorf(&request->reply, "ERR %s", text); break;
     }
 }
+
+void args_done(struct request *request, bg_err err, const bg_errinfo *info,
+               const char *full)
+{
+    if (err) {
+        args_failed(request, err, info, full);
+    } else {
+        reply_ok(&request->reply);
+    }
+}

@@ -97,8 +97,11 @@ void args_arity(struct request *request);
  * colon unless `text` starts with a space. */
 void args_no_memory(const struct request *request, const char *text);
 
-/* Sends a library error as a reply. `full` is the reply for BG_EFULL. */
+/* Sends a library error as a reply. `full` is the reply for BG_EFULL. args_done sends OK if there is no
+ * error. */
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full);
+void args_done(struct request *request, bg_err err, const bg_errinfo *info,
+               const char *full);
 
 #endif

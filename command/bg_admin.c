@@ -46,11 +46,7 @@ void bgc_clear(struct request *request)
             object_free(empty);
         }
     } while (err == BG_ECANCELED);
-    if (err) {
-        args_failed(request, err, &info, BGC_FULL);
-    } else {
-        reply_ok(&request->reply);
-    }
+    args_done(request, err, &info, BGC_FULL);
 }
 
 void bgc_drop(struct request *request)
@@ -138,11 +134,7 @@ static void bgc_merge_new(struct request *request)
         return;
     }
     err = args_create(request, made, &info);
-    if (err) {
-        args_failed(request, err, &info, BGC_FULL);
-    } else {
-        reply_ok(&request->reply);
-    }
+    args_done(request, err, &info, BGC_FULL);
 }
 
 /* Checks that all sources exist. Returns false after sending an error. */

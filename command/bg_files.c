@@ -17,7 +17,7 @@
  */
 #include "bg_handlers.h"
 
-#include "dump.h"
+#include "dump_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,11 +107,8 @@ static bg_err files_digest_foreign(const struct object *object,
     size_t n = 0;
     const bg_err err = dump_encode(object, true, &bytes, &n, info);
     if (!err) {
-        bg_hasher hasher;
-        const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
-        const uint64_t hash =
-            bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
-        (void)snprintf(text, BG_DIGEST_TEXT_BYTES, "%016llx", (unsigned long long)hash);
+        (void)snprintf(text, BG_DIGEST_TEXT_BYTES, "%016llx",
+                       (unsigned long long)dump_checksum(bytes, n));
     }
     dump_give(object, bytes, n);
     return err;

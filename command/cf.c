@@ -367,11 +367,7 @@ static void cf_compact(struct request *request)
     if (!err && steps) {
         err = request->host->ops->checkpoint(request->host, object, &info);
     }
-    if (err) {
-        args_failed(request, err, &info, CF_FULL);
-    } else {
-        reply_ok(&request->reply);
-    }
+    args_done(request, err, &info, CF_FULL);
 }
 
 /* ---- Information --------------------------------------------------------------------------- */

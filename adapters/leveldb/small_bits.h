@@ -6,23 +6,15 @@
 #ifndef SMALL_BITS_H
 #define SMALL_BITS_H
 
+#include "bytes.h"
 #include "small_filter.h"
-
-/* Reads 8 bytes as a little-endian number, regardless of the machine's byte order. On little-endian
- * machines, compilers turn this into a single load. */
-static inline uint64_t small_word(const uint8_t *p)
-{
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16
-           | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40
-           | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
-}
 
 /* Reads up to 8 bytes starting at offset `byte`, padded with zeros. */
 static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t byte)
 {
     uint64_t word = 0;
     if (n >= 8 && byte < n) {
-        return small_word(bytes + n - 8) >> (8 * (byte - (n - 8)));
+        return bytes_load64(bytes + n - 8) >> (8 * (byte - (n - 8)));
     }
     for (size_t i = byte; i < n; i++) {
         word |= (uint64_t)bytes[i] << (8 * (i - byte));
@@ -34,7 +26,7 @@ static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t by
 static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
 {
     unsigned shift = at % 8;
-    return small_word(bytes + at / 8) >> shift
+    return bytes_load64(bytes + at / 8) >> shift
            | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
 }
 

@@ -85,15 +85,15 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
         n = 0; /* a large filter: check only the layout and the length */
     }
     for (; i + 32 <= n; i += 32) {
-        sum ^= small_word(bits + i);
-        b ^= small_word(bits + i + 8);
-        c ^= small_word(bits + i + 16);
-        d ^= small_word(bits + i + 24);
+        sum ^= bytes_load64(bits + i);
+        b ^= bytes_load64(bits + i + 8);
+        c ^= bytes_load64(bits + i + 16);
+        d ^= bytes_load64(bits + i + 24);
     }
     sum ^=
         small_filter_turn(b, 19) ^ small_filter_turn(c, 29) ^ small_filter_turn(d, 45);
     for (; i + 8 <= n; i += 8) {
-        sum = small_filter_turn(sum, 11) ^ small_word(bits + i);
+        sum = small_filter_turn(sum, 11) ^ bytes_load64(bits + i);
     }
     if (i < n) {
         sum = small_filter_turn(sum, 11) ^ small_last_word(bits, n, i);
@@ -179,7 +179,7 @@ SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uin
                                              bool popcnt)
 {
     size_t at = r * q->columns + q->e.start;
-    uint64_t x = small_word(q->bits + at / 8) >> at % 8;
+    uint64_t x = bytes_load64(q->bits + at / 8) >> at % 8;
     if (q->columns > 57) { /* up to 57 columns always fit into 8 bytes */
         x |= (uint64_t)q->bits[at / 8 + 8] << 1 << (63 - at % 8);
     }

@@ -79,6 +79,13 @@ static void config_changed(void)
     redis_settings_obeyed.max_filter_bytes = 0;
 }
 
+static bg_bytes config_bytes(const RedisModuleString *string)
+{
+    bg_bytes bytes = { NULL, 0 };
+    bytes.data = redis.StringPtrLen(string, &bytes.len);
+    return bytes;
+}
+
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static struct config_number {
@@ -319,9 +326,8 @@ static int config_set_text(const char *name, RedisModuleString *given, void *con
                            RedisModuleString **error)
 {
     struct config_text *row = context;
-    bg_bytes text = { NULL, 0 };
+    const bg_bytes text = config_bytes(given);
     (void)name;
-    text.data = redis.StringPtrLen(given, &text.len);
     if (config_is_starting && strlen(row->usual) == text.len
         && memcmp(row->usual, text.data, text.len) == 0) {
         return REDIS_OK;
@@ -400,11 +406,9 @@ const char *redis_config_name(RedisModuleString **argv, int argc)
 {
     const char *name = config_names[0];
     for (int i = 0; i + 1 < argc; i += 2) {
-        bg_bytes word = { NULL, 0 }, value = { NULL, 0 };
-        word.data = redis.StringPtrLen(argv[i], &word.len);
-        value.data = redis.StringPtrLen(argv[i + 1], &value.len);
-        if (args_is(word, "NAME") && config_name_of(value)) {
-            name = config_name_of(value);
+        const char *given = config_name_of(config_bytes(argv[i + 1]));
+        if (args_is(config_bytes(argv[i]), "NAME") && given) {
+            name = given;
         }
     }
     return name;
@@ -443,14 +447,11 @@ static const char *config_argument(bg_bytes word, bg_bytes value)
 static bool config_arguments(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     for (int i = 0; i < argc; i += 2) {
-        bg_bytes word = { NULL, 0 }, value = { NULL, 0 };
+        const bg_bytes word = config_bytes(argv[i]);
+        const char *wrong = i + 1 < argc
+                                ? config_argument(word, config_bytes(argv[i + 1]))
+                                : "the value is missing";
         char shown[64];
-        word.data = redis.StringPtrLen(argv[i], &word.len);
-        const char *wrong = "the value is missing";
-        if (i + 1 < argc) {
-            value.data = redis.StringPtrLen(argv[i + 1], &value.len);
-            wrong = config_argument(word, value);
-        }
         if (wrong) {
             redis.Log(ctx, "warning", "argument '%s': %s", args_show(word, shown),
                       wrong);

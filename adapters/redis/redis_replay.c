@@ -34,16 +34,6 @@ enum {
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
-                         const struct object *object)
-{
-    char state[REDIS_STATE_TEXT];
-    const size_t n = redis_state_write(object, object_is_whole(object), state);
-    const bg_bytes secret = redis_state_secret(object);
-    (void)redis.Replicate(ctx, REPLAY, "scbb", key, "CREATE", state, n, secret.data,
-                          secret.len);
-}
-
 static void replay_send_hashes(RedisModuleCtx *ctx, RedisModuleString *key,
                                const struct change *change)
 {
@@ -102,15 +92,13 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Sends the command that marks the end of the content. The receiver creates the object with the
- * received content if `whole` is set, and with unknown content otherwise. */
-static void replay_send_end(const struct sending *s, const struct object *object,
-                            bool whole)
+/* Sends the state and the secret of an object, for CREATE or DONE. */
+static void replay_send_state(const struct sending *s, const struct object *object,
+                              bool whole, const char *word)
 {
     char state[REDIS_STATE_TEXT];
     const bg_bytes secret = redis_state_secret(object);
     const size_t n = redis_state_write(object, whole, state);
-    const char *word = whole ? "DONE" : "CREATE";
     if (s->io) {
         redis.EmitAOF(s->io, REPLAY, "scbb", s->key, word, state, n, secret.data,
                       secret.len);
@@ -118,6 +106,21 @@ static void replay_send_end(const struct sending *s, const struct object *object
         (void)redis.Replicate(s->ctx, REPLAY, "scbb", s->key, word, state, n,
                               secret.data, secret.len);
     }
+}
+
+/* Sends the command that marks the end of the content. The receiver creates the object with the
+ * received content if `whole` is set, and with unknown content otherwise. */
+static void replay_send_end(const struct sending *s, const struct object *object,
+                            bool whole)
+{
+    replay_send_state(s, object, whole, whole ? "DONE" : "CREATE");
+}
+
+void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
+                         const struct object *object)
+{
+    const struct sending s = { .ctx = ctx, .key = key };
+    replay_send_state(&s, object, object_is_whole(object), "CREATE");
 }
 
 bool redis_replay_is_heard(RedisModuleCtx *ctx)
