@@ -90,7 +90,11 @@ void json_close(struct json *json, char bracket)
 
 void json_text(struct json *json, const char *name, const char *text)
 {
-    json_bytes(json, name, text, strlen(text));
+    if (text) {
+        json_bytes(json, name, text, strlen(text));
+    } else {
+        json_null(json, name);
+    }
 }
 
 void json_bytes(struct json *json, const char *name, const char *bytes, size_t n)

@@ -27,8 +27,8 @@ void json_begin_bare(struct json *json, FILE *to); /* an object without a schema
 void json_end(struct json *json); /* ends the document with a newline */
 void json_object(struct json *json, const char *name);
 void json_list(struct json *json, const char *name);
-void json_close(struct json *json, char bracket); /* '}' or ']' */
-void json_text(struct json *json, const char *name, const char *text);
+void json_close(struct json *json, char bracket);                      /* '}' or ']' */
+void json_text(struct json *json, const char *name, const char *text); /* NULL: null */
 void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
                double value); /* writes null if the value is not finite */

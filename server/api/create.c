@@ -204,10 +204,8 @@ void filters_create(struct web_request *request)
     if (!web_body(request, &r)) {
         return;
     }
-    if (json_read_open(&r, '{')) {
-        while (json_read_member(&r, &member)) {
-            words_member(&words, &r, &member);
-        }
+    while (json_read_member(&r, &member)) {
+        words_member(&words, &r, &member);
     }
     if (!web_body_end(request, &r)) {
         return;
@@ -245,14 +243,12 @@ void filters_change(struct web_request *request)
         || !web_body(request, &r)) {
         return;
     }
-    if (json_read_open(&r, '{')) {
-        while (json_read_member(&r, &member)) {
-            if (json_read_is(&member, "name") || json_read_is(&member, "name_base64")
-                || json_read_is(&member, "expires_in_seconds")) {
-                words_member(&words, &r, &member);
-            } else {
-                r.error = "name, name_base64 or expires_in_seconds";
-            }
+    while (json_read_member(&r, &member)) {
+        if (json_read_is(&member, "name") || json_read_is(&member, "name_base64")
+            || json_read_is(&member, "expires_in_seconds")) {
+            words_member(&words, &r, &member);
+        } else {
+            r.error = "name, name_base64 or expires_in_seconds";
         }
     }
     if (!web_body_end(request, &r)) {

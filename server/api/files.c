@@ -344,7 +344,7 @@ static void files_verify(struct web_request *request)
     bg_errinfo info = { 0 };
     bg_bytes name;
     struct entry *entry = NULL;
-    struct web_json json;
+    struct json json;
     bg_slot_health health = { .struct_size = sizeof health };
     char tag[WEB_TAG] = "";
     uint64_t bytes = 0;
@@ -378,26 +378,23 @@ static void files_verify(struct web_request *request)
     if (!web_json_begin(request, &json)) {
         return;
     }
-    json_bool(&json.json, "ok", !err && !health.degraded && !strange);
-    if (tag[0]) {
-        json_bytes(&json.json, "digest", tag + 1, strlen(tag) - 2);
-    } else {
-        json_null(&json.json, "digest");
-    }
-    json_bool(&json.json, "degraded", !examined || health.degraded);
-    web_json_known(&json.json, "predicted", examined, health.rate);
-    web_json_estimate(&json.json, "measured", examined, &health.measured);
-    json_list(&json.json, "problems");
+    json_bool(&json, "ok", !err && !health.degraded && !strange);
+    tag[tag[0] ? strlen(tag) - 1 : 0] = 0; /* removes the closing quote */
+    json_text(&json, "digest", tag[0] ? tag + 1 : NULL);
+    json_bool(&json, "degraded", !examined || health.degraded);
+    web_json_known(&json, "predicted", examined, health.rate);
+    web_json_estimate(&json, "measured", examined, &health.measured);
+    json_list(&json, "problems");
     if (err) {
-        json_text(&json.json, NULL, error_text(&info, err));
+        json_text(&json, NULL, error_text(&info, err));
     }
     if (strange) {
         json_text(
-            &json.json, NULL,
+            &json, NULL,
             "the filter answers \"maybe\" for more random keys than its fill level explains");
     }
-    json_close(&json.json, ']');
-    json_exact(&json.json, "seconds", (double)(clock_nanoseconds() - began) / 1e9);
+    json_close(&json, ']');
+    json_exact(&json, "seconds", (double)(clock_nanoseconds() - began) / 1e9);
     web_json_end(request, &json);
 }
 

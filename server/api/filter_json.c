@@ -53,11 +53,7 @@ static void filter_summary(struct json *json, struct web_request *request,
     json_text(json, "kind", bg_kind_name((bg_kind)object->shape.kind));
     json_count(json, "bytes", object_bytes(object));
     json_count(json, "layers", object_layers(object));
-    if (capacity) {
-        json_count(json, "capacity", capacity);
-    } else {
-        json_null(json, "capacity");
-    }
+    web_json_nonzero(json, "capacity", capacity);
     web_json_known(json, "target", object->shape.rate > 0 || (known && h->target > 0),
                    known && h->target > 0 ? h->target : object->shape.rate);
     web_json_estimate(json, "items", known, &h->items);
@@ -69,11 +65,7 @@ static void filter_summary(struct json *json, struct web_request *request,
     web_json_known(json, "examined", known, (double)figures.examined / 1000);
     web_json_answers(json, &stats);
     json_count(json, "avoided", stats.queries - stats.maybes);
-    if (told) {
-        json_count(json, "wasted", atomic_load(&object->said_absent));
-    } else {
-        json_null(json, "wasted");
-    }
+    web_json_count(json, "wasted", told, atomic_load(&object->said_absent));
     json_count(json, "false_negatives", atomic_load(&object->said_missing));
     json_exact(json, "age_seconds",
                now > entry->created ? (double)(now - entry->created) / 1000 : 0);
@@ -143,11 +135,7 @@ static void filter_secret(struct json *json, const struct object_shape *shape)
     memcpy(key_id, shape->key_id, BG_KEY_ID_BYTES);
     json_object(json, "hash");
     json_text(json, "profile", bg_hash_name((bg_hash_profile)shape->hash));
-    if (key_id[0]) {
-        json_text(json, "key_id", key_id);
-    } else {
-        json_null(json, "key_id");
-    }
+    json_text(json, "key_id", key_id[0] ? key_id : NULL);
     json_close(json, '}');
 }
 
@@ -165,11 +153,8 @@ static void filter_past(struct json *json, const bg_slot_info *stats)
     json_close(json, '}');
     json_bool(json, "migrating", stats->migrating);
     json_null(json, "rebuild");
-    if (stats->last_failure.message[0]) {
-        json_text(json, "last_failure", stats->last_failure.message);
-    } else {
-        json_null(json, "last_failure");
-    }
+    json_text(json, "last_failure",
+              stats->last_failure.message[0] ? stats->last_failure.message : NULL);
 }
 
 static void filter_window(struct json *json, const struct object *object)
@@ -181,22 +166,17 @@ static void filter_window(struct json *json, const struct object *object)
         return;
     }
     json_object(json, "window");
-    if (known) {
-        json_text(json, "mode",
-                  shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
-    } else { /* the filter was loaded from a file that does not record the mode */
-        json_null(json, "mode");
-    }
+    /* a file does not always record the mode of its filter */
+    json_text(json, "mode",
+              !known                                 ? NULL
+              : shape->window_mode == BG_WINDOW_AGED ? "aged"
+                                                     : "generations");
     json_count(json, "generations",
                shape->window_generations ? shape->window_generations
                                          : object_layers(object));
     web_json_known(json, "seconds", shape->window_length != 0,
                    (double)shape->window_length / 1000);
-    if (shape->window_count) {
-        json_count(json, "count", shape->window_count);
-    } else {
-        json_null(json, "count");
-    }
+    web_json_nonzero(json, "count", shape->window_count);
     json_close(json, '}');
 }
 
@@ -217,11 +197,7 @@ static void filter_whole(struct json *json, struct web_request *request,
     json_exact(json, "created", (double)entry->created / 1000);
     json_count(json, "generation", stats.generation);
     json_count(json, "complete_sequence", stats.complete);
-    if (digest[0]) {
-        json_text(json, "digest", digest);
-    } else {
-        json_null(json, "digest");
-    }
+    json_text(json, "digest", digest[0] ? digest : NULL);
     web_json_known(json, "ones_per_insert", known, figures.health.bits_per_insert);
     web_json_known(json, "honest_ones_per_insert", known,
                    figures.health.honest_per_insert);
@@ -231,11 +207,7 @@ static void filter_whole(struct json *json, struct web_request *request,
         json_null(json, "growth");
     } else {
         json_object(json, "growth");
-        if (object->shape.expansion) {
-            json_count(json, "expansion", object->shape.expansion);
-        } else {
-            json_null(json, "expansion");
-        }
+        web_json_nonzero(json, "expansion", object->shape.expansion);
         json_count(json, "expansions", atomic_load(&object->expansions));
         json_close(json, '}');
     }
@@ -254,7 +226,7 @@ void web_json_filter(struct json *json, struct web_request *request,
  * valid only inside a batch. */
 void web_answer_filter(struct web_request *request, struct entry *entry, int status)
 {
-    struct web_json json;
+    struct json json;
     struct session *session = request->session;
     const bool outside = !session->inside;
     if (!web_json_begin(request, &json)) {
@@ -264,7 +236,7 @@ void web_answer_filter(struct web_request *request, struct entry *entry, int sta
     if (outside) {
         quiet_enter(&session->server->quiet, session->seat);
     }
-    web_json_filter(&json.json, request, entry, true);
+    web_json_filter(&json, request, entry, true);
     if (outside) {
         quiet_leave(&session->server->quiet, session->seat);
     }

@@ -113,13 +113,14 @@ static void filters_fold(struct web_request *request)
     if (!web_body(request, &r)) {
         return;
     }
-    if (request->body.len && json_read_open(&r, '{')) {
-        while (json_read_member(&r, &name)) {
-            if (json_read_is(&name, "times")) {
-                (void)json_read_count(&r, &times);
-            } else {
-                (void)json_read_skip(&r);
-            }
+    if (!request->body.len) {
+        r.error = NULL; /* an empty body is accepted as well */
+    }
+    while (json_read_member(&r, &name)) {
+        if (json_read_is(&name, "times")) {
+            (void)json_read_count(&r, &times);
+        } else {
+            (void)json_read_skip(&r);
         }
     }
     if (!web_body_end(request, &r)) {
@@ -167,14 +168,12 @@ static void filters_merge(struct web_request *request)
     if (!web_body(request, &r)) {
         return;
     }
-    if (json_read_open(&r, '{')) {
-        while (json_read_member(&r, &member)) {
-            const bool base64 = json_read_is(&member, "from_base64");
-            if (base64 || json_read_is(&member, "from")) {
-                filters_read_names(&r, base64, from, &n);
-            } else {
-                (void)json_read_skip(&r);
-            }
+    while (json_read_member(&r, &member)) {
+        const bool base64 = json_read_is(&member, "from_base64");
+        if (base64 || json_read_is(&member, "from")) {
+            filters_read_names(&r, base64, from, &n);
+        } else {
+            (void)json_read_skip(&r);
         }
     }
     if (!web_body_end(request, &r)) {
@@ -193,7 +192,7 @@ static void filters_occupancy(struct web_request *request)
     bg_bytes name;
     uint64_t cells = 0;
     struct entry *entry = NULL;
-    struct web_json json;
+    struct json json;
     if (!web_name(request, 3, &name)
         || !web_count(request, "cells", 1, 16384, 1024, &cells)
         || !web_may(request, "BG.INFO")
@@ -222,17 +221,17 @@ static void filters_occupancy(struct web_request *request)
         most = shares[i] > most ? shares[i] : most;
         sum += shares[i];
     }
-    json_count(&json.json, "cells", cells);
-    json_exact(&json.json, "cell_bits",
+    json_count(&json, "cells", cells);
+    json_exact(&json, "cell_bits",
                8 * (double)object_bytes(entry->object) / (double)cells);
-    json_exact(&json.json, "least", least);
-    json_exact(&json.json, "mean", sum / (double)cells);
-    json_exact(&json.json, "most", most);
-    json_list(&json.json, "shares");
+    json_exact(&json, "least", least);
+    json_exact(&json, "mean", sum / (double)cells);
+    json_exact(&json, "most", most);
+    json_list(&json, "shares");
     for (size_t i = 0; i < cells; i++) {
-        json_real(&json.json, NULL, shares[i]);
+        json_real(&json, NULL, shares[i]);
     }
-    json_close(&json.json, ']');
+    json_close(&json, ']');
     web_json_end(request, &json);
     free(shares);
 }

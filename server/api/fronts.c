@@ -25,11 +25,7 @@ static void fronts_json_cluster(struct json *json, const struct front_facts *f)
     json_count(json, "reached", f->reached);
     json_close(json, '}');
     web_json_known(json, "map_age_seconds", f->map_age >= 0, f->map_age);
-    if (f->wrong[0]) {
-        json_text(json, "error", f->wrong);
-    } else {
-        json_null(json, "error");
-    }
+    json_text(json, "error", f->wrong[0] ? f->wrong : NULL);
 }
 
 static void fronts_json_keys(struct json *json, const struct front_facts *f)
@@ -96,27 +92,27 @@ static void fronts_json(struct json *json, const struct front_facts *f)
 
 static void fronts_list(struct web_request *request)
 {
-    struct web_json json;
+    struct json json;
     struct front_facts f;
     if (!web_may(request, "BG.MEXISTS") || !web_json_begin(request, &json)) {
         return;
     }
-    json_list(&json.json, "fronts");
+    json_list(&json, "fronts");
     for (size_t i = 0; fronts_facts(request->session->server->fronts, i, &f); i++) {
         if (user_may_touch(request->client->user, (bg_bytes){ f.name, strlen(f.name) },
                            USER_READ)) {
-            json_object(&json.json, NULL);
-            fronts_json(&json.json, &f);
-            json_close(&json.json, '}');
+            json_object(&json, NULL);
+            fronts_json(&json, &f);
+            json_close(&json, '}');
         }
     }
-    json_close(&json.json, ']');
+    json_close(&json, ']');
     web_json_end(request, &json);
 }
 
 static void fronts_get(struct web_request *request)
 {
-    struct web_json json;
+    struct json json;
     struct front_facts f;
     bg_bytes name;
     char shown[64];
@@ -131,7 +127,7 @@ static void fronts_get(struct web_request *request)
     }
     front_about(front, &f);
     if (web_json_begin(request, &json)) {
-        fronts_json(&json.json, &f);
+        fronts_json(&json, &f);
         web_json_end(request, &json);
     }
 }

@@ -45,11 +45,8 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
               about->source_up               ? "up"
               : about->phase == GATE_WAITING ? "connecting"
                                              : "down");
-    if (about->source_text[0] && !about->source_up) {
-        json_text(json, "error", about->source_text);
-    } else {
-        json_null(json, "error");
-    }
+    json_text(json, "error",
+              about->source_text[0] && !about->source_up ? about->source_text : NULL);
     json_text(json, "follows", about->settings->follow);
     json_close(json, '}');
 }
@@ -69,11 +66,8 @@ static void gates_json_filter(struct json *json, const struct gate_about *about,
         json_text(json, "kind", bg_kind_name(bg_filter_kind(base)));
         json_count(json, "bytes", bg_filter_size_bytes(base));
         json_count(json, "layers", stats.filters);
-        if (bg_filter_kind(base) == BG_KIND_SCALABLE) {
-            json_null(json, "capacity"); /* the filter grows */
-        } else {
-            json_count(json, "capacity", bg_filter_capacity(base));
-        }
+        const bool grows = bg_filter_kind(base) == BG_KIND_SCALABLE;
+        web_json_count(json, "capacity", !grows, bg_filter_capacity(base));
     }
     bg_slot_unpin(about->slot, &pin);
     if (!there) {
@@ -99,11 +93,7 @@ static void gates_json_complete(struct json *json, const struct gate_about *abou
                                              : "catching_up");
     json_count(json, "sequence", about->position);
     web_json_known(json, "lag_seconds", about->lag >= 0, about->lag);
-    if (about->builds) {
-        json_count(json, "keys", about->build_keys);
-    } else {
-        json_null(json, "keys");
-    }
+    web_json_count(json, "keys", about->builds != 0, about->build_keys);
     json_close(json, '}');
 }
 
@@ -160,11 +150,7 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
         json_object(json, "rebuild");
         json_text(json, "phase", "adding");
         json_count(json, "keys", about->progress_keys);
-        if (about->progress_expected) {
-            json_count(json, "expected", about->progress_expected);
-        } else {
-            json_null(json, "expected");
-        }
+        web_json_nonzero(json, "expected", about->progress_expected);
         json_null(json, "seconds");
         json_null(json, "seconds_left");
         json_close(json, '}');
@@ -173,11 +159,7 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
     }
     json_count(json, "rebuilds", about->builds);
     json_count(json, "rebuilds_failed", about->build_failures);
-    if (about->build_text[0]) {
-        json_text(json, "last_failure", about->build_text);
-    } else {
-        json_null(json, "last_failure");
-    }
+    json_text(json, "last_failure", about->build_text[0] ? about->build_text : NULL);
 }
 
 static void gates_json_health(struct json *json, const struct gate_about *about,
@@ -269,7 +251,7 @@ static void gates_tell_one(void *context, const struct gate_about *about)
 
 static void gates_list(struct web_request *request)
 {
-    struct web_json json;
+    struct json json;
     struct gates *gates = request->session->server->gates;
     if (!web_may(request, "BG.LOOKUP")) {
         return;
@@ -277,12 +259,12 @@ static void gates_list(struct web_request *request)
     if (!web_json_begin(request, &json)) {
         return;
     }
-    struct gates_telling telling = { request, &json.json };
-    json_list(&json.json, "gates");
+    struct gates_telling telling = { request, &json };
+    json_list(&json, "gates");
     if (gates) {
         gates_each(gates, gates_tell_row, &telling);
     }
-    json_close(&json.json, ']');
+    json_close(&json, ']');
     web_json_end(request, &json);
 }
 
@@ -308,12 +290,12 @@ static bool gates_name(struct web_request *request, bg_bytes *name)
 
 static void gates_answer(struct web_request *request, bg_bytes name, int status)
 {
-    struct web_json json;
+    struct json json;
     bg_errinfo info = { 0 };
     if (!web_json_begin(request, &json)) {
         return;
     }
-    struct gates_telling telling = { request, &json.json };
+    struct gates_telling telling = { request, &json };
     const bg_err err = gates_about(request->session->server->gates, name,
                                    gates_tell_one, &telling, &info);
     request->answer.status = status;
@@ -373,15 +355,13 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
     if (!web_body(request, &r)) {
         return -1;
     }
-    if (json_read_open(&r, '{')) {
-        while (json_read_member(&r, &member)) {
-            if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
-                n = gates_read_list(&r, keys);
-            } else if (json_read_is(&member, "encoding")) {
-                (void)web_read_encoding(&r, &base64);
-            } else if (!r.error) {
-                (void)json_read_skip(&r);
-            }
+    while (json_read_member(&r, &member)) {
+        if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
+            n = gates_read_list(&r, keys);
+        } else if (json_read_is(&member, "encoding")) {
+            (void)web_read_encoding(&r, &base64);
+        } else if (!r.error) {
+            (void)json_read_skip(&r);
         }
     }
     if (!web_body_end(request, &r)) {
@@ -405,7 +385,7 @@ static void gates_post_lookup(struct web_request *request)
     bg_bytes name, keys[1000];
     bg_outcome outcomes[1000];
     bg_errinfo info = { 0 };
-    struct web_json json;
+    struct json json;
     if (!gates_name(request, &name)) {
         return;
     }
@@ -422,21 +402,21 @@ static void gates_post_lookup(struct web_request *request)
     if (n < 0 || !web_json_begin(request, &json)) {
         return;
     }
-    json_list(&json.json, "results");
+    json_list(&json, "results");
     for (int i = 0; i < n; i++) {
         const bool unknown =
             outcomes[i] == BG_OUTCOME_UNKNOWN || outcomes[i] == BG_OUTCOME_FAILED;
-        json_object(&json.json, NULL);
-        json_text(&json.json, "outcome", bg_outcome_name(outcomes[i]));
+        json_object(&json, NULL);
+        json_text(&json, "outcome", bg_outcome_name(outcomes[i]));
         if (unknown) {
-            json_null(&json.json, "present");
+            json_null(&json, "present");
         } else {
-            json_bool(&json.json, "present", outcomes[i] == BG_OUTCOME_PRESENT);
+            json_bool(&json, "present", outcomes[i] == BG_OUTCOME_PRESENT);
         }
-        json_close(&json.json, '}');
+        json_close(&json, '}');
     }
-    json_close(&json.json, ']');
-    json_exact(&json.json, "seconds", (double)(clock_nanoseconds() - began) / 1e9);
+    json_close(&json, ']');
+    json_exact(&json, "seconds", (double)(clock_nanoseconds() - began) / 1e9);
     web_json_end(request, &json);
 }
 

@@ -36,10 +36,9 @@ static bool keys_grow(struct web_request *request, struct keys *keys)
     const size_t room = keys->room ? 2 * keys->room : 256;
     const size_t more = (room - keys->room) * sizeof *keys->items;
     if (keys->n >= KEYS_MOST) {
-        web_error(request, 413, "too_large",
-                  "keys: found more than %d, expected at most %d", KEYS_MOST,
-                  KEYS_MOST);
-        return false;
+        return web_error(request, 413, "too_large",
+                         "keys: found more than %d, expected at most %d", KEYS_MOST,
+                         KEYS_MOST);
     }
     const bool reserved = ledger_reserve(LEDGER_BUFFERS, more);
     bg_bytes *items = reserved ? realloc(keys->items, room * sizeof *items) : NULL;
@@ -76,8 +75,8 @@ static bool keys_decode(struct web_request *request, bg_bytes *key)
 {
     size_t n = 0;
     if (!web_base64_read(*key, (char *)key->data, &n)) {
-        web_error(request, 400, "bad_request", "keys: a key is not valid base64");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "keys: a key is not valid base64");
     }
     key->len = n;
     return true;
@@ -138,17 +137,13 @@ static bool keys_read_json(struct web_request *request, struct keys *keys)
     if (!web_body(request, &r)) {
         return false;
     }
-    if (json_read_open(&r, '{')
-        && !keys_read_object(request, &r, keys, &base64, &found)) {
-        return false;
-    }
-    if (!web_body_end(request, &r)) {
+    if (!keys_read_object(request, &r, keys, &base64, &found)
+        || !web_body_end(request, &r)) {
         return false;
     }
     if (!found) {
-        web_error(request, 400, "bad_request",
-                  "keys: found none, expected a list of strings");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "keys: found none, expected a list of strings");
     }
     for (size_t i = 0; base64 && i < keys->n; i++) {
         if (!keys_decode(request, &keys->items[i])) {
@@ -183,8 +178,8 @@ static bool keys_read_ndjson_line(struct web_request *request, char *line, size_
         return false;
     }
     if (!value.bytes) {
-        web_error(request, 400, "bad_request", "a line has no key; expected a string");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "a line has no key; expected a string");
     }
     *key = (bg_bytes){ value.bytes, value.len };
     return !base64 || keys_decode(request, key);

@@ -25,12 +25,32 @@ struct row {
     const char *word;
 };
 
+/* X(NAME, name): the orders in which filters can be sorted. */
+#define LIST_SORTS(X)                                                                  \
+    X(NAME, name)                                                                      \
+    X(KIND, kind)                                                                      \
+    X(ITEMS, items)                                                                    \
+    X(CAPACITY, capacity)                                                              \
+    X(FILL, fill)                                                                      \
+    X(PREDICTED, predicted)                                                            \
+    X(OBSERVED, observed)                                                              \
+    X(BYTES, bytes)                                                                    \
+    X(QUERIES, queries)                                                                \
+    X(AVOIDED, avoided)                                                                \
+    X(AGE, age)                                                                        \
+    X(HEALTH, health)
+
+#define LIST_ENUM(NAME, name) SORT_##NAME,
+enum list_sort { LIST_SORTS(LIST_ENUM) };
+#undef LIST_ENUM
+
 enum { LIST_CURSOR = 6000, LIST_NAME = 4096 };
 
 struct listing {
-    char pattern[1025], search[1025], sort[32], order[8], health[16], kind[32];
-    bool has_pattern, has_search, has_health, has_kind, has_after;
-    bool by_name, down;
+    char pattern[1025], search[1025];
+    bool has_pattern, has_search, has_after;
+    int sort, down, health; /* `health` is -1 for any */
+    bg_kind kind;           /* BG_KIND_AUTO for any */
     char cursor[LIST_CURSOR], after_room[LIST_CURSOR];
     bg_bytes after; /* last name of the previous page */
     uint64_t count, offset;
@@ -38,57 +58,39 @@ struct listing {
     size_t n, room, total;
 };
 
-static const char *const list_sorts[] = { "name",     "kind",  "items",
-                                          "capacity", "fill",  "predicted",
-                                          "observed", "bytes", "queries",
-                                          "avoided",  "age",   "health" };
-
-static double row_key(struct web_request *request, const char *sort,
+static double row_key(struct web_request *request, enum list_sort sort,
                       struct entry *entry)
 {
     struct object *object = entry->object;
     bg_slot_info stats;
     bg_estimate observed;
-    if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
+    const double unknown = (double)NAN;
+    if (sort == SORT_NAME || sort == SORT_KIND) {
         return 0; /* sorted as text, without a numeric key */
     }
     const struct figures f =
         observer_figures(request->session->server->observer, entry);
     object_about(object, &stats);
-    const double unknown = (double)NAN;
-    if (strcmp(sort, "items") == 0) {
-        return f.examined ? f.health.items.value : unknown;
-    }
-    if (strcmp(sort, "fill") == 0) {
-        return f.examined ? f.health.fill : unknown;
-    }
-    if (strcmp(sort, "predicted") == 0) {
-        return f.examined ? f.health.rate : unknown;
-    }
-    if (strcmp(sort, "observed") == 0) {
+    switch (sort) {
+    case SORT_ITEMS: return f.examined ? f.health.items.value : unknown;
+    case SORT_FILL: return f.examined ? f.health.fill : unknown;
+    case SORT_PREDICTED: return f.examined ? f.health.rate : unknown;
+    case SORT_OBSERVED:
         return filter_observed(object, &stats, &observed) ? observed.value : unknown;
-    }
-    if (strcmp(sort, "capacity") == 0) {
+    case SORT_CAPACITY: {
         const uint64_t capacity = filter_capacity(object, &f);
         return capacity ? (double)capacity : unknown;
     }
-    if (strcmp(sort, "bytes") == 0) {
-        return (double)object_bytes(object);
-    }
-    if (strcmp(sort, "queries") == 0) {
-        return (double)stats.queries;
-    }
-    if (strcmp(sort, "avoided") == 0) {
-        return (double)(stats.queries - stats.maybes);
-    }
-    if (strcmp(sort, "age") == 0) {
-        return -(double)entry->created;
-    }
-    if (strcmp(sort, "health") == 0) {
+    case SORT_BYTES: return (double)object_bytes(object);
+    case SORT_QUERIES: return (double)stats.queries;
+    case SORT_AVOIDED: return (double)(stats.queries - stats.maybes);
+    case SORT_AGE: return -(double)entry->created;
+    case SORT_HEALTH: {
         const enum health health = health_of(object, &f);
         return health == HEALTH_UNKNOWN ? unknown : (double)health;
     }
-    return 0;
+    default: return 0;
+    }
 }
 
 static int row_by_name(const struct row *a, const struct row *b)
@@ -152,16 +154,15 @@ static bool list_wants(struct web_request *request, const struct listing *list,
     if (list->has_search && !list_has(name, list->search)) {
         return false;
     }
-    if (list->has_kind
-        && strcmp(list->kind, bg_kind_name((bg_kind)entry->object->shape.kind)) != 0) {
+    if (list->kind != BG_KIND_AUTO && entry->object->shape.kind != list->kind) {
         return false;
     }
-    if (list->has_health) {
-        const struct figures f =
-            observer_figures(request->session->server->observer, entry);
-        return strcmp(list->health, health_name(health_of(entry->object, &f))) == 0;
+    if (list->health < 0) {
+        return true;
     }
-    return true;
+    const struct figures f =
+        observer_figures(request->session->server->observer, entry);
+    return (int)health_of(entry->object, &f) == list->health;
 }
 
 static bool list_push(struct listing *list, const struct row *row)
@@ -193,8 +194,8 @@ static bool list_consider(struct web_request *request, struct listing *list,
     if (!list_wants(request, list, entry, row.name)) {
         return true;
     }
-    row.key = row_key(request, list->sort, entry);
-    if (strcmp(list->sort, "kind") == 0) {
+    row.key = row_key(request, (enum list_sort)list->sort, entry);
+    if (list->sort == SORT_KIND) {
         row.word = bg_kind_name((bg_kind)entry->object->shape.kind);
     }
     *kept = list_push(list, &row);
@@ -227,7 +228,7 @@ static bool list_gather(struct web_request *request, struct listing *list)
 static bool list_read_cursor(struct web_request *request, struct listing *list)
 {
     const bg_bytes text = { list->cursor, strlen(list->cursor) };
-    if (list->cursor[0] == '=' && list->by_name) {
+    if (list->cursor[0] == '=' && list->sort == SORT_NAME) {
         list->has_after = true;
         if (web_name_read(text, list->after_room, &list->after)) {
             return true;
@@ -235,58 +236,39 @@ static bool list_read_cursor(struct web_request *request, struct listing *list)
     } else if (args_count(text, &list->offset)) {
         return true;
     }
-    web_error(
+    return web_error(
         request, 400, "bad_request",
         "cursor: found \"%.40s\", expected the value of `next` from a previous page",
         list->cursor);
-    return false;
-}
-
-static bool list_read_words(struct web_request *request, struct listing *list)
-{
-    static const char *const orders[] = { "asc", "desc" };
-    static const char *const healths[] = { "fine", "watch", "act", "unknown" };
-    static const char *const kinds[] = {
-#define LIST_KIND(NAME, number, name) #name,
-        BG_KINDS(LIST_KIND)
-#undef LIST_KIND
-    };
-    bool has_sort = false, has_order = false;
-    if (!web_choice(request, "health", healths, 4, list->health, sizeof list->health,
-                    &list->has_health)
-        || !web_choice(request, "kind", kinds, sizeof kinds / sizeof *kinds, list->kind,
-                       sizeof list->kind, &list->has_kind)
-        || !web_choice(request, "sort", list_sorts,
-                       sizeof list_sorts / sizeof *list_sorts, list->sort,
-                       sizeof list->sort, &has_sort)
-        || !web_choice(request, "order", orders, 2, list->order, sizeof list->order,
-                       &has_order)) {
-        return false;
-    }
-    if (!has_sort) {
-        (void)snprintf(list->sort, sizeof list->sort, "name");
-    }
-    list->by_name = strcmp(list->sort, "name") == 0;
-    list->down = has_order && strcmp(list->order, "desc") == 0;
-    return true;
 }
 
 static bool list_read(struct web_request *request, struct listing *list)
 {
+    static const char *const orders[] = { "asc", "desc" };
+    static const char *const healths[] = { "fine", "watch", "act", "unknown" };
+    static const char *const sorts[] = {
+#define LIST_TEXT(NAME, name) #name,
+        LIST_SORTS(LIST_TEXT)
+#undef LIST_TEXT
+    };
     bool has_cursor = false;
     if (!web_text(request, "pattern", list->pattern, sizeof list->pattern,
                   &list->has_pattern)
         || !web_text(request, "search", list->search, sizeof list->search,
                      &list->has_search)
-        || !list_read_words(request, list)
+        || !web_choice(request, "health", healths, 4, &list->health)
+        || !web_kind(request, &list->kind)
+        || !web_choice(request, "sort", sorts, sizeof sorts / sizeof *sorts,
+                       &list->sort)
+        || !web_choice(request, "order", orders, 2, &list->down)
         || !web_text(request, "cursor", list->cursor, sizeof list->cursor, &has_cursor)
         || !web_count(request, "count", 1, 1000, 100, &list->count)
         || !web_count(request, "offset", 0, UINT32_MAX, 0, &list->offset)) {
         return false;
     }
     if (has_cursor && list->offset > 0) {
-        web_error(request, 400, "bad_request", "offset and cursor cannot be combined");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "offset and cursor cannot be combined");
     }
     return !has_cursor || list_read_cursor(request, list);
 }
@@ -314,8 +296,9 @@ static void list_write_next(struct json *json, const struct listing *list, size_
         return;
     }
     const bg_bytes last = i > 0 ? list->rows[i - 1].name : (bg_bytes){ "", 0 };
-    char *name =
-        list->by_name && i > 0 && last.len <= LIST_NAME ? web_segment(last) : NULL;
+    char *name = list->sort == SORT_NAME && i > 0 && last.len <= LIST_NAME
+                     ? web_segment(last)
+                     : NULL;
     if (name) {
         json_text(json, "next", name);
     } else {
@@ -327,22 +310,22 @@ static void list_write_next(struct json *json, const struct listing *list, size_
 
 static void list_answer(struct web_request *request, const struct listing *list)
 {
-    struct web_json json;
+    struct json json;
     if (!web_json_begin(request, &json)) {
         return;
     }
-    json_list(&json.json, "filters");
+    json_list(&json, "filters");
     const size_t first = list_first(list);
     size_t i = first;
     for (; i < list->n && i < first + list->count; i++) {
-        json_object(&json.json, NULL);
-        web_json_filter(&json.json, request, list->rows[i].entry, false);
-        json_close(&json.json, '}');
+        json_object(&json, NULL);
+        web_json_filter(&json, request, list->rows[i].entry, false);
+        json_close(&json, '}');
     }
-    json_close(&json.json, ']');
-    list_write_next(&json.json, list, i);
-    json_count(&json.json, "total", list->total);
-    json_count(&json.json, "matched", list->n);
+    json_close(&json, ']');
+    list_write_next(&json, list, i);
+    json_count(&json, "total", list->total);
+    json_count(&json, "matched", list->n);
     web_json_end(request, &json);
 }
 
@@ -350,7 +333,7 @@ void filters_list(struct web_request *request)
 {
     static _Thread_local struct listing list; /* too large for the stack */
     struct session *session = request->session;
-    list = (struct listing){ .n = 0 };
+    list = (struct listing){ .health = -1 };
     if (!web_may(request, "SCAN") || !list_read(request, &list)) {
         return;
     }
@@ -358,9 +341,9 @@ void filters_list(struct web_request *request)
     if (list_gather(request, &list)) {
         if (list.n) {
             qsort(list.rows, list.n, sizeof *list.rows,
-                  !list.down     ? row_up
-                  : list.by_name ? row_name_down
-                                 : row_down);
+                  !list.down               ? row_up
+                  : list.sort == SORT_NAME ? row_name_down
+                                           : row_down);
         }
         list_answer(request, &list);
     } else {

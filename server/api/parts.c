@@ -152,9 +152,8 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name)
     *name = request->path.segments[i];
     if (at < end && *at == '='
         && !web_name_read(request->path.segments[i], request->name_room, name)) {
-        web_error(request, 400, "bad_request",
-                  "name: text after '=' is not valid base64url");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "name: text after '=' is not valid base64url");
     }
     return true;
 }
@@ -191,14 +190,13 @@ bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need)
 {
     char shown[64];
     if (!user_may_touch(request->client->user, name, USER_READ)) {
-        web_error(request, 404, "not_found", "there is no filter %s",
-                  args_show(name, shown));
-        return false;
+        return web_error(request, 404, "not_found", "there is no filter %s",
+                         args_show(name, shown));
     }
     if (!user_may_touch(request->client->user, name, need)) {
-        web_error(request, 403, "forbidden", "user %s may not write to filter %s",
-                  user_name(request->client->user), args_show(name, shown));
-        return false;
+        return web_error(request, 403, "forbidden",
+                         "user %s may not write to filter %s",
+                         user_name(request->client->user), args_show(name, shown));
     }
     return true;
 }
@@ -220,9 +218,9 @@ bool web_may(struct web_request *request, const char *command)
     if (found && user_may_run(request->client->user, found)) {
         return true;
     }
-    web_error(request, 403, "forbidden", "user %s may not perform this operation (%s)",
-              user_name(request->client->user), command);
-    return false;
+    return web_error(request, 403, "forbidden",
+                     "user %s may not perform this operation (%s)",
+                     user_name(request->client->user), command);
 }
 
 bool web_user_is_admin(const struct server *server, const struct user *user)
@@ -260,8 +258,8 @@ void web_sweep(const char *folder)
 
 /* ---- Parameters -------------------------------------------------------------------------------- */
 
-static bool web_parameter(struct web_request *request, const char *name, char *text,
-                          size_t room, bool *there)
+bool web_text(struct web_request *request, const char *name, char *text, size_t room,
+              bool *there)
 {
     char decoded[HTTP_LINE_BYTES];
     bg_bytes value;
@@ -269,8 +267,7 @@ static bool web_parameter(struct web_request *request, const char *name, char *t
     *there = found == HTTP_FOUND;
     if (found == HTTP_MALFORMED || (*there && value.len >= room)
         || (*there && memchr(value.data, 0, value.len))) {
-        web_error(request, 400, "bad_request", "%s: malformed value", name);
-        return false;
+        return web_error(request, 400, "bad_request", "%s: malformed value", name);
     }
     if (*there) {
         memcpy(text, value.data, value.len);
@@ -284,17 +281,17 @@ bool web_count(struct web_request *request, const char *name, uint64_t least,
 {
     char text[64];
     bool there = false;
-    if (!web_parameter(request, name, text, sizeof text, &there)) {
+    if (!web_text(request, name, text, sizeof text, &there)) {
         return false;
     }
     *value = usual;
     if (there
         && (!args_count((bg_bytes){ text, strlen(text) }, value) || *value < least
             || *value > most)) {
-        web_error(request, 400, "bad_request",
-                  "%s: found \"%s\", expected an integer from %llu to %llu", name, text,
-                  (unsigned long long)least, (unsigned long long)most);
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "%s: found \"%s\", expected an integer from %llu to %llu",
+                         name, text, (unsigned long long)least,
+                         (unsigned long long)most);
     }
     return true;
 }
@@ -304,43 +301,53 @@ bool web_real(struct web_request *request, const char *name, double usual,
 {
     char text[64];
     bool there = false;
-    if (!web_parameter(request, name, text, sizeof text, &there)) {
+    if (!web_text(request, name, text, sizeof text, &there)) {
         return false;
     }
     *value = usual;
     if (there && !args_real((bg_bytes){ text, strlen(text) }, value)) {
-        web_error(request, 400, "bad_request", "%s: found \"%s\", expected a number",
-                  name, text);
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "%s: found \"%s\", expected a number", name, text);
     }
     return true;
 }
 
-bool web_text(struct web_request *request, const char *name, char *text, size_t room,
-              bool *there)
-{
-    return web_parameter(request, name, text, room, there);
-}
-
 bool web_choice(struct web_request *request, const char *name,
-                const char *const *choices, size_t n, char *text, size_t room,
-                bool *there)
+                const char *const *choices, size_t n, int *index)
 {
-    char all[512] = "";
+    char text[32], all[512] = "";
     size_t used = 0;
-    if (!web_parameter(request, name, text, room, there)) {
+    bool there = false;
+    if (!web_text(request, name, text, sizeof text, &there)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!*there || strcmp(text, choices[i]) == 0) {
+        if (!there || strcmp(text, choices[i]) == 0) {
+            *index = there ? (int)i : *index;
             return true;
         }
         used += (size_t)snprintf(all + used, used < sizeof all ? sizeof all - used : 0,
                                  "%s%s", i ? ", " : "", choices[i]);
     }
-    web_error(request, 400, "bad_request", "%s: found \"%s\", expected one of %s", name,
-              text, all);
-    return false;
+    return web_error(request, 400, "bad_request",
+                     "%s: found \"%s\", expected one of %s", name, text, all);
+}
+
+bool web_kind(struct web_request *request, bg_kind *kind)
+{
+    static const char *const kinds[] = {
+#define WEB_KIND(NAME, number, name) #name,
+        BG_KINDS(WEB_KIND)
+#undef WEB_KIND
+    };
+    int index = -1;
+    if (!web_choice(request, "kind", kinds, sizeof kinds / sizeof *kinds, &index)) {
+        return false;
+    }
+    if (index >= 0) {
+        (void)bg_kind_parse(kinds[index], kind);
+    }
+    return true;
 }
 
 bool web_parameter_name(struct web_request *request, const char *name,
@@ -350,10 +357,9 @@ bool web_parameter_name(struct web_request *request, const char *name,
     const enum http_found found = http_parameter(request->head, name, text, value);
     *there = found == HTTP_FOUND;
     if (found == HTTP_MALFORMED || (*there && !web_name_read(*value, room, value))) {
-        web_error(request, 400, "bad_request",
-                  "%s: malformed value; expected a name, or '=' followed by base64url",
-                  name);
-        return false;
+        return web_error(
+            request, 400, "bad_request",
+            "%s: malformed value; expected a name, or '=' followed by base64url", name);
     }
     return true;
 }
@@ -362,14 +368,13 @@ bool web_flag(struct web_request *request, const char *name, bool *value)
 {
     char text[16];
     bool there = false;
-    if (!web_parameter(request, name, text, sizeof text, &there)) {
+    if (!web_text(request, name, text, sizeof text, &there)) {
         return false;
     }
     *value = there && (strcmp(text, "1") == 0 || strcmp(text, "true") == 0);
     if (there && !*value && strcmp(text, "0") != 0 && strcmp(text, "false") != 0) {
-        web_error(request, 400, "bad_request", "%s: found \"%s\", expected 0 or 1",
-                  name, text);
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "%s: found \"%s\", expected 0 or 1", name, text);
     }
     return true;
 }
@@ -409,6 +414,7 @@ bool web_body(struct web_request *request, struct json_reader *reader)
         return false;
     }
     json_read_begin(reader, (char *)request->body.data, request->body.len);
+    (void)json_read_open(reader, '{');
     return true;
 }
 
@@ -417,9 +423,9 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
     if (json_read_end(reader)) {
         return true;
     }
-    web_error(request, 400, "bad_request", "body: invalid at byte %zu, expected %s",
-              (size_t)(reader->at - reader->text), reader->error);
-    return false;
+    return web_error(request, 400, "bad_request",
+                     "body: invalid at byte %zu, expected %s",
+                     (size_t)(reader->at - reader->text), reader->error);
 }
 
 /* ---- Commands -------------------------------------------------------------------------------------- */
@@ -523,6 +529,15 @@ void web_json_known(struct json *json, const char *name, bool known, double valu
 {
     if (known) {
         json_exact(json, name, value);
+    } else {
+        json_null(json, name);
+    }
+}
+
+void web_json_count(struct json *json, const char *name, bool known, uint64_t value)
+{
+    if (known) {
+        json_count(json, name, value);
     } else {
         json_null(json, name);
     }

@@ -79,25 +79,22 @@ static void events_write(struct json *json, const struct server *server,
 static bool events_read(struct web_request *request, struct events_wanted *wanted)
 {
     static const char *const levels[] = { "info", "warning", "error" };
-    char level[16] = "info";
-    bool there = false;
+    int level = 0;
     if (!web_count(request, "since", 0, UINT64_MAX, 0, &wanted->since)
         || !web_count(request, "count", 1, 1000, 200, &wanted->count)
-        || !web_choice(request, "level", levels, 3, level, sizeof level, &there)
+        || !web_choice(request, "level", levels, 3, &level)
         || !web_parameter_name(request, "filter", wanted->text, wanted->room,
                                &wanted->filter, &wanted->has_filter)) {
         return false;
     }
-    wanted->least = !there || strcmp(level, "info") == 0 ? LOG_LEVEL_INFO
-                    : strcmp(level, "warning") == 0      ? LOG_LEVEL_WARNING
-                                                         : LOG_LEVEL_ERROR;
+    wanted->least = LOG_LEVEL_INFO + (enum log_level)level;
     return true;
 }
 
 void events_get(struct web_request *request)
 {
     struct events_wanted wanted;
-    struct web_json json;
+    struct json json;
     if (!events_read(request, &wanted)) {
         return;
     }
@@ -116,15 +113,15 @@ void events_get(struct web_request *request)
     for (uint64_t found = 0; first > 0 && found < wanted.count; first--) {
         found += events_wants(request, &wanted, &events[first - 1]);
     }
-    json_list(&json.json, "events");
+    json_list(&json, "events");
     for (size_t i = first; i < n; i++) {
         if (events_wants(request, &wanted, &events[i])) {
-            events_write(&json.json, request->session->server, &events[i]);
+            events_write(&json, request->session->server, &events[i]);
         }
     }
-    json_close(&json.json, ']');
-    json_count(&json.json, "last", last);
-    json_bool(&json.json, "missed",
+    json_close(&json, ']');
+    json_count(&json, "last", last);
+    json_bool(&json, "missed",
               other_run || (n > 0 && events[0].number > wanted.since + 1));
     web_json_end(request, &json);
     free(events);
@@ -152,15 +149,13 @@ static bool history_metrics(struct web_request *request,
             i++;
         }
         if (!name_of(i)) {
-            web_error(request, 400, "bad_request",
-                      "metric: unknown name \"%.64s\"; omit metric to get all metrics",
-                      name);
-            return false;
+            return web_error(
+                request, 400, "bad_request",
+                "metric: unknown name \"%.64s\"; omit metric to get all metrics", name);
         }
         if (*n == HISTORY_METRICS) {
-            web_error(request, 400, "bad_request",
-                      "metric: too many metrics (maximum: %d)", HISTORY_METRICS);
-            return false;
+            return web_error(request, 400, "bad_request",
+                             "metric: too many metrics (maximum: %d)", HISTORY_METRICS);
         }
         metrics[(*n)++] = i;
     }
@@ -190,7 +185,7 @@ void history_get(struct web_request *request)
     char text[HTTP_LINE_BYTES], room[HTTP_LINE_BYTES], list[1025];
     struct entry *entry = NULL;
     struct history_range range;
-    struct web_json json;
+    struct json json;
     double *values = NULL;
     uint64_t seconds = 0;
     bg_bytes name;
@@ -209,11 +204,11 @@ void history_get(struct web_request *request)
                                        seconds, metrics, n, &range, &values);
     if (web_json_begin(request, &json)) {
         if (has_filter) {
-            web_json_name(&json.json, "filter", name);
+            web_json_name(&json, "filter", name);
         }
-        json_bool(&json.json, "kept", kept);
+        json_bool(&json, "kept", kept);
         range.points = values ? range.points : 0;
-        history_write(&json.json,
+        history_write(&json,
                       has_filter ? observer_filter_metric : observer_service_metric,
                       metrics, n, &range, values);
         web_json_end(request, &json);

@@ -24,31 +24,6 @@ static const struct plan_word plan_parameters[] = {
 
 /* ---- Request ----------------------------------------------------------------------------- */
 
-static bool plan_read_kind(struct web_request *request, bg_plan_request *ask)
-{
-    static const char *const kinds[] = {
-#define PLAN_KIND(NAME, number, name) #name,
-        BG_KINDS(PLAN_KIND)
-#undef PLAN_KIND
-    };
-    static const uint32_t numbers[] = {
-#define PLAN_KIND(NAME, number, name) BG_KIND_##NAME,
-        BG_KINDS(PLAN_KIND)
-#undef PLAN_KIND
-    };
-    char text[32];
-    bool there = false;
-    if (!web_choice(request, "kind", kinds, PLAN_KINDS, text, sizeof text, &there)) {
-        return false;
-    }
-    for (size_t i = 0; there && i < PLAN_KINDS; i++) {
-        if (strcmp(text, kinds[i]) == 0) {
-            ask->spec.kind = numbers[i];
-        }
-    }
-    return true;
-}
-
 /* Reads an optional number from 0 to `most`. */
 static bool plan_read_real(struct web_request *request, const char *name, double most,
                            double *value)
@@ -57,9 +32,9 @@ static bool plan_read_real(struct web_request *request, const char *name, double
         return false;
     }
     if (!(*value >= 0) || *value > most) {
-        web_error(request, 400, "bad_request",
-                  "%s: found %g, expected a number from 0 to %g", name, *value, most);
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "%s: found %g, expected a number from 0 to %g", name, *value,
+                         most);
     }
     return true;
 }
@@ -69,8 +44,9 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
 {
     uint64_t folds = 0;
     double share = 1;
+    bg_kind kind = (bg_kind)ask->spec.kind;
     if (!web_count(request, "items", 1, UINT64_C(1) << 62, 0, &ask->spec.items)
-        || !plan_read_kind(request, ask)
+        || !web_kind(request, &kind)
         || !plan_read_real(request, "error", 1, &ask->spec.rate)
         || !plan_read_real(request, "bits_per_key", 1024, &ask->spec.bits_per_key)
         || !web_count(request, "memory", 8, UINT64_C(1) << 62, 0, &ask->spec.bytes)
@@ -87,30 +63,29 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
         return false;
     }
     if (!(share >= 0) || share > 1) {
-        web_error(request, 400, "bad_request",
-                  "absent_share: found %g, expected a number from 0 to 1", share);
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "absent_share: found %g, expected a number from 0 to 1",
+                         share);
     }
     /* To the library, 0 means "unknown", so a share of 0 is replaced with a negligible share. */
     ask->absent_share = share > 0 ? share : 1e-300;
     ask->spec.folds = (uint32_t)folds;
+    ask->spec.kind = kind;
     return true;
 }
 
 static bool plan_check(struct web_request *request, const bg_plan_request *ask)
 {
     if (ask->spec.items == 0) {
-        web_error(request, 400, "bad_request",
-                  "items is missing; expected an integer of at least 1");
-        return false;
+        return web_error(request, 400, "bad_request",
+                         "items is missing; expected an integer of at least 1");
     }
     if (!plan_is_sized(ask)) {
-        web_error(
+        return web_error(
             request, 400, "bad_request",
             "no size: set error, bits_per_key or memory; or queries_per_second, "
             "call_cost and memory_cost for the cheapest filter; or call_seconds and "
             "latency_objective");
-        return false;
     }
     return true;
 }
@@ -175,10 +150,8 @@ static void plan_row(struct json *json, const struct plan_rows *plans,
     json_object(json, NULL);
     json_text(json, "kind", bg_kind_name(row->kind));
     json_bool(json, "possible", !row->err);
-    if (row->err) {
-        json_text(json, "problem", row->why);
-    } else {
-        json_null(json, "problem");
+    json_text(json, "problem", row->err ? row->why : NULL);
+    if (!row->err) {
         plan_figures(json, plans, row);
     }
     web_json_can(json, row->kind);
@@ -273,7 +246,7 @@ static void plan_write(struct json *json, const struct plan_rows *plans, size_t 
 
 void plan_get(struct web_request *request)
 {
-    struct web_json json;
+    struct json json;
     uint64_t points = 0;
     struct plan_rows *plans = calloc(1, sizeof *plans);
     if (!plans) {
@@ -286,7 +259,7 @@ void plan_get(struct web_request *request)
         if (!plan_make_all(plans)) {
             web_error(request, 400, "bad_request", "%s", plans->best.why);
         } else if (web_json_begin(request, &json)) {
-            plan_write(&json.json, plans, points);
+            plan_write(&json, plans, points);
             web_json_end(request, &json);
         }
     }

@@ -93,7 +93,7 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
-    struct web_json json;
+    struct json json;
     char why[BG_ERR_MESSAGE_MAX] = "";
     bool verbose = false, with_fronts = false;
     if (!web_flag(request, "verbose", &verbose)
@@ -120,34 +120,25 @@ static void service_ready(struct web_request *request)
     if (!web_json_begin(request, &json)) {
         return;
     }
-    json_text(&json.json, "state", state);
-    json_list(&json.json, "checks");
-    ready_loading(&json.json, server);
+    json_text(&json, "state", state);
+    json_list(&json, "checks");
+    ready_loading(&json, server);
     if (server->persist) {
         const bool works = persist_works(server->persist, why);
-        ready_check(&json.json, "journal", works,
+        ready_check(&json, "journal", works,
                     works ? "writable" : "not writable: see the log");
     }
     if (server->gates && atomic_load(&server->phase) == SERVER_SERVING) {
-        ready_say_gates(&json.json, server->gates);
+        ready_say_gates(&json, server->gates);
     }
     if (server->fronts) {
-        ready_say_fronts(&json.json, server->fronts);
+        ready_say_fronts(&json, server->fronts);
     }
-    json_close(&json.json, ']');
+    json_close(&json, ']');
     web_json_end(request, &json);
 }
 
 /* ---- Info -------------------------------------------------------------------------------------- */
-
-static void info_known(struct json *json, const char *name, uint64_t value)
-{
-    if (value) {
-        json_count(json, name, value);
-    } else {
-        json_null(json, name);
-    }
-}
 
 static void info_user(struct json *json, const struct web_request *request)
 {
@@ -156,11 +147,8 @@ static void info_user(struct json *json, const struct web_request *request)
     const struct command *add =
         command_find(server->commands, (bg_bytes){ "BG.ADD", 6 });
     json_object(json, "user");
-    if (users_default(server->users) == user) {
-        json_null(json, "name");
-    } else {
-        json_text(json, "name", user_name(user));
-    }
+    json_text(json, "name",
+              users_default(server->users) == user ? NULL : user_name(user));
     json_bool(json, "admin", web_is_admin(request));
     json_bool(json, "write", add && user_may_run(user, add) && user_may_write(user));
     json_close(json, '}');
@@ -259,11 +247,7 @@ static void info_journal(struct json *json, const struct persist_stats *p)
     json_count(json, "unsynced", p->unsynced);
     json_count(json, "syncs", p->syncs);
     json_bool(json, "failed", p->failed);
-    if (p->failed) {
-        json_text(json, "error", p->failure);
-    } else {
-        json_null(json, "error");
-    }
+    json_text(json, "error", p->failed ? p->failure : NULL);
     json_close(json, '}');
     json_object(json, "snapshot");
     json_bool(json, "running", p->snapshotting);
@@ -272,11 +256,7 @@ static void info_journal(struct json *json, const struct persist_stats *p)
     web_json_known(json, "last_seconds", p->last_snapshot != 0,
                    p->last_snapshot_seconds);
     json_count(json, "failures", p->snapshot_failures);
-    if (p->snapshot_failure[0]) {
-        json_text(json, "error", p->snapshot_failure);
-    } else {
-        json_null(json, "error");
-    }
+    json_text(json, "error", p->snapshot_failure[0] ? p->snapshot_failure : NULL);
     json_close(json, '}');
 }
 
@@ -291,21 +271,14 @@ static void info_persistence(struct json *json, const struct web_request *reques
     }
     json_object(json, "persistence");
     json_bool(json, "enabled", server->persist != NULL);
-    if (web_is_admin(request)) {
-        json_text(json, "dir", settings->dir);
-    } else {
-        json_null(json, "dir");
-    }
-    if (server->persist) {
-        json_text(json, "appendfsync", policies[settings->appendfsync]);
-    } else {
-        json_null(json, "appendfsync");
-    }
+    json_text(json, "dir", web_is_admin(request) ? settings->dir : NULL);
+    json_text(json, "appendfsync",
+              server->persist ? policies[settings->appendfsync] : NULL);
     info_journal(json, &p);
     if (atomic_load(&server->phase) <= SERVER_LOADING) {
         json_object(json, "loading");
         json_count(json, "filters", atomic_load(&server->load_done));
-        info_known(json, "expected", atomic_load(&server->load_all));
+        web_json_nonzero(json, "expected", atomic_load(&server->load_all));
         json_close(json, '}');
     } else {
         json_null(json, "loading");
@@ -317,12 +290,12 @@ static void info_limits(struct json *json, const struct settings *settings)
 {
     json_object(json, "limits");
     json_count(json, "max_body_bytes", settings->proto_max_bulk_len);
-    info_known(json, "max_upload_bytes",
-               settings->max_filter_memory ? web_upload_limit(settings) : 0);
+    web_json_nonzero(json, "max_upload_bytes",
+                     settings->max_filter_memory ? web_upload_limit(settings) : 0);
     json_count(json, "max_keys", KEYS_MOST);
     json_count(json, "max_key_bytes", settings->proto_max_bulk_len);
     json_count(json, "max_name_bytes", 65536);
-    info_known(json, "max_filter_bytes", settings->max_filter_memory);
+    web_json_nonzero(json, "max_filter_bytes", settings->max_filter_memory);
     json_count(json, "max_filters", settings->max_filters);
     web_json_known(json, "idle_seconds", settings->timeout > 0, settings->timeout);
     json_close(json, '}');
@@ -334,11 +307,10 @@ static void service_info(struct web_request *request)
     const struct settings *settings = request->session->from;
     const uint64_t now = clock_now();
     struct info_sums sums = { .count = 0 };
-    struct web_json made;
-    if (!web_json_begin(request, &made)) {
+    struct json made, *json = &made;
+    if (!web_json_begin(request, json)) {
         return;
     }
-    struct json *json = &made.json;
     info_sum(request, &sums);
     json_text(json, "version", bg_version());
     json_text(json, "cpu", bg_cpu_name(bg_cpu_current()));
@@ -353,13 +325,13 @@ static void service_info(struct web_request *request)
     json_object(json, "memory");
     json_count(json, "filter_bytes", sums.bytes);
     json_count(json, "rss_bytes", observer_rss());
-    info_known(json, "limit_bytes", settings->maxmemory);
+    web_json_nonzero(json, "limit_bytes", settings->maxmemory);
     json_close(json, '}');
     info_traffic(json, server, settings);
     info_filters(json, &sums, server);
     info_persistence(json, request, settings);
     info_limits(json, settings);
-    web_json_end(request, &made);
+    web_json_end(request, json);
 }
 
 /* ---- Routes ------------------------------------------------------------------------------------ */

@@ -151,13 +151,8 @@ static void tenant_limits(struct json *json, const struct tenant *tenant)
     struct user_figures figures;
     user_about(tenant->user, &figures);
     json_object(json, "limits");
-    if (figures.rate) {
-        json_count(json, "inserts_per_second", figures.rate);
-        json_count(json, "burst", figures.burst);
-    } else {
-        json_null(json, "inserts_per_second");
-        json_null(json, "burst");
-    }
+    web_json_nonzero(json, "inserts_per_second", figures.rate);
+    web_json_count(json, "burst", figures.rate != 0, figures.burst);
     json_close(json, '}');
     json_object(json, "refused");
     json_count(json, "rate", figures.refused_rate);
@@ -190,7 +185,7 @@ static void tenant_write(struct json *json, const struct server *server,
 void tenants_get(struct web_request *request)
 {
     struct server *server = request->session->server;
-    struct web_json json;
+    struct json json;
     struct tenants all = {
         .only = web_is_admin(request) ? NULL : request->client->user,
     };
@@ -200,11 +195,11 @@ void tenants_get(struct web_request *request)
     } else if (web_json_begin(request, &json)) {
         tenants_walk(&all, request->session);
         (void)rollcall(server, tenants_count, &all);
-        json_list(&json.json, "tenants");
+        json_list(&json, "tenants");
         for (size_t i = 0; i < all.n; i++) {
-            tenant_write(&json.json, server, &all.items[i]);
+            tenant_write(&json, server, &all.items[i]);
         }
-        json_close(&json.json, ']');
+        json_close(&json, ']');
         web_json_end(request, &json);
     }
     free(all.items);

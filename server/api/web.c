@@ -90,41 +90,36 @@ static ssize_t web_json_write(void *request, const char *bytes, size_t n)
     return body->overflow ? 0 : (ssize_t)n;
 }
 
-static bool web_json_open(struct web_request *request, struct web_json *json)
+static bool web_json_open(struct web_request *request, struct json *json)
 {
     const cookie_io_functions_t writes = { .write = web_json_write };
-    memset(json, 0, sizeof *json);
     FILE *to = fopencookie(request, "w", writes);
-    if (!to) {
-        return false;
+    if (to) {
+        json_begin_bare(json, to);
     }
-    json_begin_bare(&json->json, to);
-    return true;
+    return to != NULL;
 }
 
-bool web_json_begin(struct web_request *request, struct web_json *json)
+bool web_json_begin(struct web_request *request, struct json *json)
 {
-    const bool good = web_json_open(request, json);
-    if (!good) {
-        web_error(request, 507, "out_of_memory", "out of memory");
-    }
-    return good;
+    return web_json_open(request, json)
+           || web_error(request, 507, "out_of_memory", "out of memory");
 }
 
-void web_json_end(struct web_request *request, struct web_json *json)
+void web_json_end(struct web_request *request, struct json *json)
 {
-    json_end(&json->json);
-    const bool failed = ferror(json->json.to) != 0;
-    const bool whole = fclose(json->json.to) == 0 && !failed;
+    json_end(json);
+    const bool failed = ferror(json->to) != 0;
+    const bool whole = fclose(json->to) == 0 && !failed;
     request->answer.type = "application/json";
     request->answer.body.overflow = request->answer.body.overflow || !whole;
 }
 
-void web_error(struct web_request *request, int status, const char *code,
+bool web_error(struct web_request *request, int status, const char *code,
                const char *format, ...)
 {
     char message[1024];
-    struct web_json json;
+    struct json json;
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments);
@@ -132,18 +127,13 @@ void web_error(struct web_request *request, int status, const char *code,
     request->answer.status = status;
     buffer_clear(&request->answer.body, 0);
     if (web_json_open(request, &json)) {
-        json_object(&json.json, "error");
-        json_text(&json.json, "code", code);
-        json_text(&json.json, "message", message);
-        json_close(&json.json, '}');
+        json_object(&json, "error");
+        json_text(&json, "code", code);
+        json_text(&json, "message", message);
+        json_close(&json, '}');
         web_json_end(request, &json);
     }
-}
-
-/* Returns whether a message is about the memory limit, which has its own HTTP status. */
-bool web_is_of_memory(const char *message, size_t n)
-{
-    return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
+    return false;
 }
 
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
@@ -173,8 +163,8 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     if (err == BG_ENOMEM && ledger_refusal(why)) {
         message = why;
     }
-    if (err == BG_EQUOTA && web_is_of_memory(message, strlen(message))) {
-        err = BG_ENOMEM;
+    if (err == BG_EQUOTA && strncmp(message, "maxmemory", 9) == 0) {
+        err = BG_ENOMEM; /* the memory limit has its own status */
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (known[i].err == err) {

@@ -102,12 +102,9 @@ void web_sweep(const char *folder);
 
 /* ---- For handlers ------------------------------------------------------------------------- */
 
-/* Sends an error response: {"error": {"code": ..., "message": ...}} */
-void web_error(struct web_request *request, int status, const char *code,
+/* Sends an error response: {"error": {"code": ..., "message": ...}}. Returns false. */
+bool web_error(struct web_request *request, int status, const char *code,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Returns whether an error message refers to maxmemory. */
-bool web_is_of_memory(const char *message, size_t n);
 
 /* Sends a library error with the matching status. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
@@ -117,11 +114,8 @@ void web_header(struct web_request *request, const char *name, const char *value
 
 /* A JSON response. Call web_json_begin, write the content with json.h, and call web_json_end.
  * web_json_begin returns false after sending a 507 response. */
-struct web_json {
-    struct json json;
-};
-bool web_json_begin(struct web_request *request, struct web_json *json);
-void web_json_end(struct web_request *request, struct web_json *json);
+bool web_json_begin(struct web_request *request, struct json *json);
+void web_json_end(struct web_request *request, struct json *json);
 
 /* Writes a name in the API's form: "name", and also "name_base64" if the name is not valid
  * UTF-8. */
@@ -188,8 +182,8 @@ bool web_type_is(const struct web_request *request, const char *type, bool *ther
 /* Sends 415 with the Content-Type of the request and the accepted types. */
 void web_wrong_type(struct web_request *request, const char *accepted);
 
-/* Begin and end reading a JSON body. After sending an error, they return false: web_body sends 415,
- * and web_body_end sends 400. */
+/* Begin and end reading a JSON object from the body. After sending an error, they return false:
+ * web_body sends 415, and web_body_end sends 400. */
 bool web_body(struct web_request *request, struct json_reader *reader);
 bool web_body_end(struct web_request *request, struct json_reader *reader);
 
@@ -208,10 +202,15 @@ char *web_segment(bg_bytes name);
  * by base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
-/* Write an estimate or a number, or null if it is unknown. */
+/* Write an estimate or a number, or null if it is unknown or 0. */
 void web_json_estimate(struct json *json, const char *name, bool known,
                        const bg_estimate *estimate);
 void web_json_known(struct json *json, const char *name, bool known, double value);
+void web_json_count(struct json *json, const char *name, bool known, uint64_t value);
+static inline void web_json_nonzero(struct json *json, const char *name, uint64_t value)
+{
+    web_json_count(json, name, value != 0, value);
+}
 
 /* Writes the member "can": the operations that a kind supports in addition to lookups. */
 void web_json_can(struct json *json, bg_kind kind);
@@ -235,10 +234,11 @@ bool web_flag(struct web_request *request, const char *name, bool *value);
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there);
 
-/* Read query parameters: one of n words, or the name of a filter (as web_name_read does). */
+/* Read query parameters: the index of one of n words (unchanged if there is no such parameter), or
+ * the name of a filter (as web_name_read does). */
 bool web_choice(struct web_request *request, const char *name,
-                const char *const *choices, size_t n, char *text, size_t room,
-                bool *there);
+                const char *const *choices, size_t n, int *index);
+bool web_kind(struct web_request *request, bg_kind *kind); /* the parameter "kind" */
 bool web_parameter_name(struct web_request *request, const char *name,
                         char text[HTTP_LINE_BYTES], char room[HTTP_LINE_BYTES],
                         bg_bytes *value, bool *there);
