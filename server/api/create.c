@@ -2,7 +2,7 @@
  * api/create.c - creates and changes filters over HTTP: converts JSON to the arguments of a
  * command.
  */
-#include "api/filters.h"
+#include "api/handlers.h"
 
 #include "args.h"
 #include "core/server.h"

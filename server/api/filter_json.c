@@ -2,10 +2,8 @@
  * api/filter_json.c - writes a filter as JSON: either all members, or only those shown in lists.
  * See web.h.
  */
-#include "api/filters.h"
-#include "api/health.h"
+#include "api/handlers.h"
 #include "core/server.h"
-#include "observe/observer.h"
 
 #include <string.h>
 
@@ -75,7 +73,8 @@ static void filter_summary(struct json *json, struct web_request *request,
     json_bool(json, "overflowed", known && h->overflowed);
     json_bool(json, "polluted", known && h->polluted);
     json_bool(json, "rebuilding", stats.rebuilding);
-    health_write(json, object, &figures);
+    const struct health_report health = health_of(object, &figures);
+    health_write(json, &health);
 }
 
 void web_json_can(struct json *json, bg_kind kind)

@@ -3,10 +3,9 @@
  * the command of the same name (BG.CLEAR, BG.FOLD, ...), so permissions, limits and durability are
  * the same everywhere.
  */
-#include "api/filters.h"
+#include "api/handlers.h"
 
 #include "core/server.h"
-#include "observe/observer.h"
 
 #include <stdlib.h>
 #include <string.h>

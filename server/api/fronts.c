@@ -2,12 +2,50 @@
  * api/fronts.c - describes cluster filters (fronts.h) over HTTP. Lookups and adds work in the same
  * way as for other filters (api/keys.c).
  */
-#include "fronts/fronts.h"
-#include "api/web.h"
+#include "api/handlers.h"
 #include "args.h"
 #include "core/server.h"
 
 #include <string.h>
+
+#define AT(field) offsetof(struct front_facts, field)
+const struct front_group front_groups[FRONT_GROUPS] = {
+    { "checked",
+      "bloomgate_front_checked_keys",
+      "Keys looked up in a cluster filter, by result. unreachable: the shard could not be "
+      "reached, and the client received maybe (fail=open) or an error.",
+      "result",
+      { { "maybe", AT(asked[FRONT_MAYBE]) },
+        { "no", AT(asked[FRONT_NO]) },
+        { "unreachable", AT(asked[FRONT_UNREACHED]) },
+        { "refused", AT(asked[FRONT_ASK_REFUSED]) } } },
+    { "added",
+      "bloomgate_front_added_keys",
+      "Keys in add requests to a cluster filter, by result: new or maybe_present "
+      "(acknowledged), rejected (not added by this request), or unknown (no reply). "
+      "Clients receive an error for rejected and unknown keys.",
+      "result",
+      { { "new", AT(added[FRONT_NEW]) },
+        { "maybe_present", AT(added[FRONT_OLD]) },
+        { "rejected", AT(added[FRONT_ADD_REFUSED]) },
+        { "unknown", AT(added[FRONT_UNKNOWN]) } } },
+    { "redirections",
+      "bloomgate_front_redirections",
+      "Replies that redirected a command (moved, ask) or required a later retry.",
+      "kind",
+      { { "moved", AT(moved) },
+        { "ask", AT(ask) },
+        { "tryagain", AT(tryagain) },
+        { "clusterdown", AT(clusterdown) },
+        { "other", AT(passing) } } },
+    { "failed_connections",
+      "bloomgate_front_failed_connections",
+      "Connections to nodes that could not be opened (unopened), or that failed or timed "
+      "out (broken).",
+      "reason",
+      { { "unopened", AT(unopened) }, { "broken", AT(broken) } } },
+};
+#undef AT
 
 /* ---- A front as JSON ----------------------------------------------------------------------------- */
 
@@ -28,19 +66,13 @@ static void fronts_json_cluster(struct json *json, const struct front_facts *f)
     json_text(json, "error", f->wrong[0] ? f->wrong : NULL);
 }
 
-static void fronts_json_keys(struct json *json, const struct front_facts *f)
+static void fronts_json_group(struct json *json, const struct front_group *group,
+                              const struct front_facts *f)
 {
-    json_object(json, "checked");
-    json_count(json, "maybe", f->asked[FRONT_MAYBE]);
-    json_count(json, "no", f->asked[FRONT_NO]);
-    json_count(json, "unreachable", f->asked[FRONT_UNREACHED]);
-    json_count(json, "refused", f->asked[FRONT_ASK_REFUSED]);
-    json_close(json, '}');
-    json_object(json, "added");
-    json_count(json, "new", f->added[FRONT_NEW]);
-    json_count(json, "maybe_present", f->added[FRONT_OLD]);
-    json_count(json, "rejected", f->added[FRONT_ADD_REFUSED]);
-    json_count(json, "unknown", f->added[FRONT_UNKNOWN]);
+    json_object(json, group->member);
+    for (size_t i = 0; group->counts[i].name; i++) {
+        json_count(json, group->counts[i].name, front_group_count(group, i, f));
+    }
     json_close(json, '}');
 }
 
@@ -58,34 +90,23 @@ static void fronts_json_times(struct json *json, const char *name,
     json_close(json, '}');
 }
 
-static void fronts_json_traffic(struct json *json, const struct front_facts *f)
+static void fronts_json(struct json *json, const struct front_facts *f)
 {
+    json_text(json, "name", f->name);
+    json_text(json, "state", f->state);
+    fronts_json_cluster(json, f);
+    for (size_t i = 0; i < FRONT_KEY_GROUPS; i++) {
+        fronts_json_group(json, &front_groups[i], f);
+    }
     json_object(json, "requests");
     fronts_json_times(json, "check", &f->times[false]);
     fronts_json_times(json, "add", &f->times[true]);
     json_close(json, '}');
     json_count(json, "commands", f->commands);
     json_count(json, "repeated", f->repeated);
-    json_object(json, "redirections");
-    json_count(json, "moved", f->moved);
-    json_count(json, "ask", f->ask);
-    json_count(json, "tryagain", f->tryagain);
-    json_count(json, "clusterdown", f->clusterdown);
-    json_count(json, "other", f->passing);
-    json_close(json, '}');
-    json_object(json, "failed_connections");
-    json_count(json, "unopened", f->unopened);
-    json_count(json, "broken", f->broken);
-    json_close(json, '}');
-}
-
-static void fronts_json(struct json *json, const struct front_facts *f)
-{
-    json_text(json, "name", f->name);
-    json_text(json, "state", f->state);
-    fronts_json_cluster(json, f);
-    fronts_json_keys(json, f);
-    fronts_json_traffic(json, f);
+    for (size_t i = FRONT_KEY_GROUPS; i < FRONT_GROUPS; i++) {
+        fronts_json_group(json, &front_groups[i], f);
+    }
 }
 
 /* ---- Routes ------------------------------------------------------------------------------------------ */

@@ -2,11 +2,10 @@
  * api/gates.c - gates over HTTP: lists, lookups and rebuilds.
  */
 #include "gates/gates.h"
-#include "api/web.h"
+#include "api/handlers.h"
 #include "args.h"
 #include "clock.h"
 #include "core/server.h"
-#include "observe/observer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,43 +164,29 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
 static void gates_json_health(struct json *json, const struct gate_about *about,
                               const bg_gate_info *stats)
 {
-    struct {
-        bool is;
-        const char *code, *text, *status;
-    } reasons[] = {
-        { stats->false_negatives > 0, "false_negatives",
-          "audits found false negatives: all keys are being reread", "act" },
-        { stats->doubtful, "doubtful",
-          "a key could not be added: every lookup queries the source", "act" },
-        { !about->source_up, "incomplete",
-          "the source cannot be followed: see source.error", "act" },
-        { !about->trusted && about->source_up, "incomplete",
-          "the filter has not been proven complete: every lookup queries the source",
-          "watch" },
-        { stats->drifting, "drifting",
-          "there are more false positives than the fill level explains: some absent keys are "
-          "queried repeatedly",
-          "watch" },
-    };
-    const char *worst = "fine";
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        if (reasons[i].is && strcmp(worst, "act") != 0) {
-            worst = reasons[i].status;
-        }
+    struct health_report r = { .n = 0 };
+    if (stats->false_negatives > 0) {
+        health_reason(&r, HEALTH_ACT, "false_negatives",
+                      "audits found false negatives: all keys are being reread");
     }
-    json_object(json, "health");
-    json_text(json, "status", worst);
-    json_list(json, "reasons");
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        if (reasons[i].is) {
-            json_object(json, NULL);
-            json_text(json, "code", reasons[i].code);
-            json_text(json, "text", reasons[i].text);
-            json_close(json, '}');
-        }
+    if (stats->doubtful) {
+        health_reason(&r, HEALTH_ACT, "doubtful",
+                      "a key could not be added: every lookup queries the source");
     }
-    json_close(json, ']');
-    json_close(json, '}');
+    if (!about->source_up) {
+        health_reason(&r, HEALTH_ACT, "incomplete",
+                      "the source cannot be followed: see source.error");
+    } else if (!about->trusted) {
+        health_reason(&r, HEALTH_WATCH, "incomplete",
+                      "the filter has not been proven complete: every lookup queries "
+                      "the source");
+    }
+    if (stats->drifting) {
+        health_reason(&r, HEALTH_WATCH, "drifting",
+                      "there are more false positives than the fill level explains: "
+                      "some absent keys are queried repeatedly");
+    }
+    health_write(json, &r);
 }
 
 static void gates_json(struct json *json, const struct server *server,

@@ -3,11 +3,9 @@
  * lines of JSON, and returns a result for each key in the same format. The filter may be a cluster
  * filter (fronts.h).
  */
-#include "api/keys.h"
+#include "api/handlers.h"
 
-#include "api/web.h"
 #include "core/server.h"
-#include "fronts/fronts.h"
 #include "ledger.h"
 
 #include <stdlib.h>

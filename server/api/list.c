@@ -5,11 +5,9 @@
  * starts after that name, even if filters have been added or dropped in the meantime. For other
  * sort orders, and after very long names, the cursor is the number of filters returned so far.
  */
-#include "api/filters.h"
-#include "api/health.h"
+#include "api/handlers.h"
 #include "args.h"
 #include "core/server.h"
-#include "observe/observer.h"
 #include "pattern.h"
 
 #include <math.h>
@@ -86,7 +84,7 @@ static double row_key(struct web_request *request, enum list_sort sort,
     case SORT_AVOIDED: return (double)(stats.queries - stats.maybes);
     case SORT_AGE: return -(double)entry->created;
     case SORT_HEALTH: {
-        const enum health health = health_of(object, &f);
+        const enum health health = health_of(object, &f).status;
         return health == HEALTH_UNKNOWN ? unknown : (double)health;
     }
     default: return 0;
@@ -162,7 +160,7 @@ static bool list_wants(struct web_request *request, const struct listing *list,
     }
     const struct figures f =
         observer_figures(request->session->server->observer, entry);
-    return (int)health_of(entry->object, &f) == list->health;
+    return (int)health_of(entry->object, &f).status == list->health;
 }
 
 static bool list_push(struct listing *list, const struct row *row)
@@ -245,7 +243,6 @@ static bool list_read_cursor(struct web_request *request, struct listing *list)
 static bool list_read(struct web_request *request, struct listing *list)
 {
     static const char *const orders[] = { "asc", "desc" };
-    static const char *const healths[] = { "fine", "watch", "act", "unknown" };
     static const char *const sorts[] = {
 #define LIST_TEXT(NAME, name) #name,
         LIST_SORTS(LIST_TEXT)
@@ -256,7 +253,8 @@ static bool list_read(struct web_request *request, struct listing *list)
                   &list->has_pattern)
         || !web_text(request, "search", list->search, sizeof list->search,
                      &list->has_search)
-        || !web_choice(request, "health", healths, 4, &list->health)
+        || !web_choice(request, "health", health_names, HEALTH_UNKNOWN + 1,
+                       &list->health)
         || !web_kind(request, &list->kind)
         || !web_choice(request, "sort", sorts, sizeof sorts / sizeof *sorts,
                        &list->sort)

@@ -8,11 +8,9 @@
  * reported. A client that chooses names can therefore neither inflate the document nor create two
  * lines with the same label.
  */
-#include "api/metrics.h"
-#include "api/web.h"
+#include "api/handlers.h"
 #include "core/server.h"
 #include "gates/gates.h"
-#include "observe/observer.h"
 #include "persist/persist.h"
 #include "request/worker.h"
 

@@ -1,14 +1,16 @@
 /*
- * api/metrics_own.c - metrics of the service itself, which follow the metrics of filters and gates.
- * A test checks that docs/metrics.md lists them all.
+ * api/metrics_own.c - metrics of the service itself, its gates and its cluster filters, which follow
+ * the library's metrics of filters and gates. A test checks that docs/metrics.md lists them all.
+ *
+ * A family is a name, a type and a help text, followed by its samples. In OpenMetrics, a counter's
+ * samples have the suffix _total, but the family's name does not. In the older format, both have
+ * the suffix.
  */
-#include "api/metrics.h"
-#include "api/metrics_parts.h"
+#include "api/handlers.h"
 #include "clock.h"
 #include "core/server.h"
 #include "gates/gates.h"
 #include "ledger.h"
-#include "observe/observer.h"
 #include "persist/persist.h"
 #include "request/jobs.h"
 #include "request/totals.h"
@@ -16,8 +18,20 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-void own_family(struct own *own, const char *name, enum own_type type, const char *help)
+enum own_type { OWN_GAUGE, OWN_COUNTER, OWN_HISTOGRAM };
+
+struct own {
+    struct buffer *out;
+    bool open; /* OpenMetrics */
+    const char *name;
+    enum own_type type;
+};
+
+static void own_family(struct own *own, const char *name, enum own_type type,
+                       const char *help)
 {
     static const char *const types[] = { "gauge", "counter", "histogram" };
     char line[512];
@@ -29,12 +43,33 @@ void own_family(struct own *own, const char *name, enum own_type type, const cha
     buffer_text(own->out, line);
 }
 
-void own_sample(const struct own *own, const char *labels, double value)
+/* Writes a sample. `labels` is "" or contains the labels in braces. For histograms, `labels` starts
+ * with _bucket, _sum or _count. */
+static void own_sample(const struct own *own, const char *labels, double value)
 {
     char line[400];
     (void)snprintf(line, sizeof line, "%s%s%s %.17g\n", own->name,
                    own->type == OWN_COUNTER ? "_total" : "", labels, value);
     buffer_text(own->out, line);
+}
+
+/* Writes a sample for a gate or a cluster filter. `more` contains the labels that follow the filter's
+ * name, each preceded by a comma. */
+static void own_of(const struct own *own, const char *form, const char *filter,
+                   const char *more, double value)
+{
+    char labels[240];
+    (void)snprintf(labels, sizeof labels, "%s{filter=\"%s\"%s}", form, filter, more);
+    own_sample(own, labels, value);
+}
+
+/* Writes a sample with one additional label. */
+static void own_of_by(const struct own *own, const char *filter, const char *label,
+                      const char *value, uint64_t count)
+{
+    char more[80];
+    (void)snprintf(more, sizeof more, ",%s=\"%s\"", label, value);
+    own_of(own, "", filter, more, (double)count);
 }
 
 static void own_gauge(struct own *own, const char *name, const char *help, double value)
@@ -196,9 +231,9 @@ static void own_files(struct own *own, const struct server *server)
 enum { OWN_GATES = 256 };
 
 struct own_gate {
-    char labels[80];
+    char filter[48]; /* gate:NAME */
     bool up, trusted;
-    double lag, progress;
+    double lag;
     uint64_t changes, builds, failures;
     bg_gate_info blind;
 };
@@ -222,8 +257,7 @@ static void own_take_gate(void *context, const struct gate_about *about)
                                .builds = about->builds,
                                .failures = about->build_failures,
                                .blind = { .struct_size = sizeof gate->blind } };
-    (void)snprintf(gate->labels, sizeof gate->labels, "{filter=\"gate:%.40s\"}",
-                   about->name);
+    (void)snprintf(gate->filter, sizeof gate->filter, "gate:%.40s", about->name);
     if (!about->blind || bg_gate_get_info(about->blind, NULL, &gate->blind)) {
         gate->blind = (bg_gate_info){ .lookups = 0 };
     }
@@ -233,7 +267,7 @@ static void own_take_gate(void *context, const struct gate_about *about)
     own_family(own, name, type, help);                                                 \
     for (size_t i = 0; i < all.n; i++) {                                               \
         const struct own_gate *gate = &all.items[i];                                   \
-        own_sample(own, gate->labels, value);                                          \
+        own_of(own, "", gate->filter, "", value);                                      \
     }
 
 static void own_gates(struct own *own, struct server *server)
@@ -265,15 +299,132 @@ static void own_gates(struct own *own, struct server *server)
     own_family(own, "bloomgate_gate_builds", OWN_COUNTER,
                "Filters built from the source, by result.");
     for (size_t i = 0; i < all.n; i++) {
-        char labels[120];
-        const int cut = (int)strlen(all.items[i].labels) - 1;
-        (void)snprintf(labels, sizeof labels, "%.*s,result=\"ok\"}", cut,
-                       all.items[i].labels);
-        own_sample(own, labels, (double)all.items[i].builds);
-        (void)snprintf(labels, sizeof labels, "%.*s,result=\"failed\"}", cut,
-                       all.items[i].labels);
-        own_sample(own, labels, (double)all.items[i].failures);
+        own_of_by(own, all.items[i].filter, "result", "ok", all.items[i].builds);
+        own_of_by(own, all.items[i].filter, "result", "failed", all.items[i].failures);
     }
+}
+
+/* ---- Cluster filters ---------------------------------------------------------------------------- */
+
+struct own_fronts {
+    struct front_facts *items;
+    size_t n;
+};
+
+#define OWN_EACH_FRONT(name, type, help)                                               \
+    own_family(own, name, type, help);                                                 \
+    for (const struct front_facts *f = all->items; f < all->items + all->n; f++)
+
+static void own_fronts_state(struct own *own, const struct own_fronts *all)
+{
+    OWN_EACH_FRONT(
+        "bloomgate_front_shards", OWN_GAUGE,
+        "Shards of a cluster filter, by state: up, down (not answering), missing (the "
+        "filter does not exist), refusing (replying with errors), or incomplete (may "
+        "have lost keys and never answers no).")
+    {
+        for (size_t i = 0; i < FRONT_STATES; i++) {
+            own_of_by(own, f->name, "state", front_state_names[i], f->states[i]);
+        }
+    }
+    OWN_EACH_FRONT("bloomgate_front_unwritable_shards", OWN_GAUGE,
+                   "Shards that answer lookups but failed the last add.")
+    {
+        own_of(own, "", f->name, "", f->no_adds);
+    }
+    OWN_EACH_FRONT(
+        "bloomgate_front_nodes", OWN_GAUGE,
+        "Cluster nodes that own slots, by whether they answered the last probe.")
+    {
+        own_of_by(own, f->name, "state", "reached", f->reached);
+        own_of_by(own, f->name, "state", "lost",
+                  f->nodes > f->reached ? f->nodes - f->reached : 0);
+    }
+    OWN_EACH_FRONT("bloomgate_front_map_age_seconds", OWN_GAUGE,
+                   "Seconds since a node last reported the slot map (NaN if never).")
+    {
+        own_of(own, "", f->name, "", f->map_age >= 0 ? f->map_age : (double)NAN);
+    }
+}
+
+/* Writes the groups of counters from `first` to `end`. */
+static void own_fronts_groups(struct own *own, const struct own_fronts *all,
+                              size_t first, size_t end)
+{
+    for (const struct front_group *g = front_groups + first; g < front_groups + end;
+         g++) {
+        OWN_EACH_FRONT(g->metric, OWN_COUNTER, g->help)
+        {
+            for (size_t i = 0; g->counts[i].name; i++) {
+                own_of_by(own, f->name, g->label, g->counts[i].name,
+                          front_group_count(g, i, f));
+            }
+        }
+    }
+}
+
+static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
+{
+    OWN_EACH_FRONT("bloomgate_front_commands", OWN_COUNTER,
+                   "Commands sent to cluster nodes, including health probes.")
+    {
+        own_of(own, "", f->name, "", (double)f->commands);
+    }
+    OWN_EACH_FRONT("bloomgate_front_repeated_commands", OWN_COUNTER,
+                   "Commands that were retried.")
+    {
+        own_of(own, "", f->name, "", (double)f->repeated);
+    }
+    own_fronts_groups(own, all, FRONT_KEY_GROUPS, FRONT_GROUPS);
+}
+
+static void own_front_histogram(const struct own *own, const struct front_facts *f,
+                                bool adds)
+{
+    const struct front_times *times = &f->times[adds];
+    const char *operation = adds ? "add" : "check";
+    char more[80];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < FRONT_LIMITS; i++) {
+        char limit[20]; /* formatted as OpenMetrics requires, for example 1.0 */
+        (void)snprintf(limit, sizeof limit, "%g", front_limits[i]);
+        sum += times->counts[i];
+        (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"%s%s\"", operation,
+                       limit, strchr(limit, '.') ? "" : ".0");
+        own_of(own, "_bucket", f->name, more, (double)sum);
+    }
+    sum += times->counts[FRONT_LIMITS];
+    (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"+Inf\"", operation);
+    own_of(own, "_bucket", f->name, more, (double)sum);
+    (void)snprintf(more, sizeof more, ",operation=\"%s\"", operation);
+    own_of(own, "_count", f->name, more, (double)sum);
+    own_of(own, "_sum", f->name, more, times->seconds);
+}
+
+static void own_fronts(struct own *own, struct server *server, const struct user *user)
+{
+    struct own_fronts found, *all = &found;
+    const size_t count = fronts_count(server->fronts);
+    found.items = calloc(count + 1, sizeof *found.items);
+    found.n = 0;
+    for (size_t i = 0; found.items && i < count; i++) {
+        struct front_facts *f = &found.items[found.n];
+        (void)fronts_facts(server->fronts, i, f);
+        found.n +=
+            user_may_touch(user, (bg_bytes){ f->name, strlen(f->name) }, USER_READ);
+    }
+    if (found.n > 0) {
+        own_fronts_state(own, all);
+        own_fronts_groups(own, all, 0, FRONT_KEY_GROUPS);
+        own_fronts_traffic(own, all);
+        OWN_EACH_FRONT("bloomgate_front_request_seconds", OWN_HISTOGRAM,
+                       "Duration of requests to cluster filters.")
+        {
+            own_front_histogram(own, f, false);
+            own_front_histogram(own, f, true);
+        }
+    }
+    free(found.items);
 }
 
 void metrics_write_own(struct server *server, const struct user *user, uint64_t told,

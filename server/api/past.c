@@ -1,10 +1,9 @@
 /*
  * api/past.c - GET /api/v1/events (log.h) and /api/v1/history (history.h).
  */
-#include "api/service.h"
+#include "api/handlers.h"
 #include "core/server.h"
 #include "gates/gates.h"
-#include "observe/observer.h"
 #include "util/log.h"
 
 #include <math.h>

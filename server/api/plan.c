@@ -2,7 +2,7 @@
  * api/plan.c - GET /api/v1/plan: returns plans for all kinds of filters (plan_rows.h) and their
  * curves as JSON.
  */
-#include "api/service.h"
+#include "api/handlers.h"
 #include "args.h"
 #include "plan_rows.h"
 

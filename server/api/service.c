@@ -2,16 +2,11 @@
  * api/service.c - reports the readiness and state of the service over HTTP, and defines the routes
  * that do not belong to a single filter or gate.
  */
-#include "api/service.h"
+#include "api/handlers.h"
 
-#include "api/health.h"
-#include "api/keys.h"
-#include "api/metrics.h"
 #include "clock.h"
 #include "core/server.h"
-#include "fronts/fronts.h"
 #include "gates/gates.h"
-#include "observe/observer.h"
 #include "persist/persist.h"
 #include "request/totals.h"
 #include "request/worker.h"
@@ -191,7 +186,7 @@ static void info_add(struct info_sums *sums, const struct server *server,
     bg_slot_info stats;
     sums->count++;
     sums->bytes += object_bytes(entry->object);
-    sums->health[health_of(entry->object, &figures)]++;
+    sums->health[health_of(entry->object, &figures).status]++;
     if (figures.examined) {
         sums->items += figures.health.items.value;
         sums->has_items = true;
@@ -231,7 +226,7 @@ static void info_filters(struct json *json, const struct info_sums *sums,
     json_count(json, "count", sums->count);
     web_json_known(json, "items", sums->has_items || sums->count == 0, sums->items);
     for (int i = HEALTH_FINE; i <= HEALTH_UNKNOWN; i++) {
-        json_count(json, health_name((enum health)i), sums->health[i]);
+        json_count(json, health_names[i], sums->health[i]);
     }
     json_close(json, '}');
     json_count(json, "gates", server->gates ? gates_count(server->gates) : 0);

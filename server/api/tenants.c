@@ -4,9 +4,8 @@
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
  * created or uses them. The sums for all users are computed in one pass over all filters.
  */
-#include "api/service.h"
+#include "api/handlers.h"
 #include "core/server.h"
-#include "observe/observer.h"
 #include "request/rollcall.h"
 
 #include <stdlib.h>

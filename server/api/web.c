@@ -16,10 +16,9 @@
  * connection, the worker does not access them, and the job reads the head and the body. The job
  * keeps its results in its own web_job.
  */
-#include "api/web.h"
 
 #include "api/assets.h"
-#include "api/service.h"
+#include "api/handlers.h"
 #include "core/server.h"
 #include "error_text.h"
 #include "http/response.h"
