@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void reply_errorf(const struct reply *r, const char *format, ...)
+bool reply_errorf(const struct reply *r, const char *format, ...)
 {
     char text[500];
     va_list arguments;
@@ -16,5 +16,5 @@ void reply_errorf(const struct reply *r, const char *format, ...)
             *c = ' ';
         }
     }
-    reply_error(r, text);
+    return reply_error(r, text);
 }

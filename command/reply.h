@@ -44,9 +44,11 @@ static inline void reply_ok(const struct reply *r)
     r->ops->status(r->to, "OK");
 }
 
-static inline void reply_error(const struct reply *r, const char *text)
+/* Sends an error. Returns false, so that a failed check can send it in one statement. */
+static inline bool reply_error(const struct reply *r, const char *text)
 {
     r->ops->error(r->to, text);
+    return false;
 }
 
 static inline void reply_integer(const struct reply *r, int64_t value)
@@ -129,8 +131,9 @@ static inline void reply_entry_boolean(const struct reply *r, const char *title,
     reply_boolean(r, value);
 }
 
-/* Sends a formatted error, truncated to 499 bytes. Line breaks are replaced with spaces. */
-void reply_errorf(const struct reply *r, const char *format, ...)
+/* Sends a formatted error, truncated to 499 bytes. Line breaks are replaced with spaces. Returns
+ * false. */
+bool reply_errorf(const struct reply *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -32,6 +32,27 @@ uint64_t filter_capacity(const struct object *object, const struct figures *figu
                                                          : object_capacity(object);
 }
 
+void filter_sum(struct filter_sums *sums, const struct object *object,
+                const struct figures *figures, const bg_slot_info *stats)
+{
+    sums->count++;
+    sums->bytes += object_bytes(object);
+    if (figures->examined) {
+        sums->items += figures->health.items.value;
+        sums->has_items = true;
+    }
+    sums->stats.queries += stats->queries;
+    sums->stats.maybes += stats->maybes;
+    sums->stats.adds += stats->adds;
+    sums->stats.news += stats->news;
+    sums->stats.refused += stats->refused;
+}
+
+void filter_sum_items(struct json *json, const struct filter_sums *sums)
+{
+    web_json_known(json, "items", sums->has_items || sums->count == 0, sums->items);
+}
+
 static void filter_summary(struct json *json, struct web_request *request,
                            struct entry *entry)
 {

@@ -34,6 +34,19 @@ uint64_t filter_capacity(const struct object *object, const struct figures *figu
 bool filter_observed(const struct object *object, const bg_slot_info *stats,
                      bg_estimate *observed);
 
+/* Sums over several filters. Must be zero-initialized. */
+struct filter_sums {
+    uint64_t count, bytes;
+    double items;
+    bool has_items;
+    bg_slot_info stats;
+};
+void filter_sum(struct filter_sums *sums, const struct object *object,
+                const struct figures *figures, const bg_slot_info *stats);
+
+/* Writes the member "items", which is unknown if no filter has been examined. */
+void filter_sum_items(struct json *json, const struct filter_sums *sums);
+
 /* ---- Health (api/health.c) ------------------------------------------------------------------- */
 
 enum health {

@@ -63,35 +63,42 @@ static bool gathered_is_gate(const struct server *server, bg_bytes name)
            && memcmp(name.data, prefix, sizeof prefix - 1) == 0;
 }
 
-/* Adds an entry if it can be reported; otherwise releases it. */
-static void gathered_take(struct gathered *g, struct server *server,
-                          const struct user *user, struct entry *entry, bool cheap)
-{
-    const bg_bytes name = catalog_name(entry);
-    if (!entry->object->slot || !user_may_touch(user, name, USER_READ)
-        || name.len > METRICS_NAME || memchr(name.data, 0, name.len) || g->n >= g->room
-        || gathered_is_gate(server, name)) {
-        catalog_release(entry);
-        return;
-    }
-    memcpy(g->names[g->n], name.data, name.len);
-    g->figures[g->n] = observer_figures(server->observer, entry);
-    g->entries[g->n] = entry;
-    g->items[g->n] = (bg_metrics_item){
-        .name = g->names[g->n],
-        .slot = entry->object->slot,
-    };
-    g->healths[g->n] =
-        !cheap && g->figures[g->n].examined ? &g->figures[g->n].health : NULL;
-    g->n++;
-}
-
 struct gathering {
     struct gathered *to;
     struct server *server;
     const struct user *user;
     bool cheap;
 };
+
+/* Adds a filter whose name is already in g->names. */
+static void gathered_add(struct gathered *g, const struct gathering *gathering,
+                         struct figures figures, bg_metrics_item item)
+{
+    item.name = g->names[g->n];
+    g->items[g->n] = item;
+    g->figures[g->n] = figures;
+    g->healths[g->n] =
+        !gathering->cheap && figures.examined ? &g->figures[g->n].health : NULL;
+    g->n++;
+}
+
+/* Adds and holds an entry if it can be reported. */
+static void gathered_take(void *context, struct entry *entry)
+{
+    const struct gathering *gathering = context;
+    struct gathered *g = gathering->to;
+    const bg_bytes name = catalog_name(entry);
+    if (!entry->object->slot || !user_may_touch(gathering->user, name, USER_READ)
+        || name.len > METRICS_NAME || memchr(name.data, 0, name.len) || g->n >= g->room
+        || gathered_is_gate(gathering->server, name)) {
+        return;
+    }
+    memcpy(g->names[g->n], name.data, name.len);
+    catalog_hold(entry);
+    g->entries[g->n] = entry;
+    gathered_add(g, gathering, observer_figures(gathering->server->observer, entry),
+                 (bg_metrics_item){ .slot = entry->object->slot });
+}
 
 /* Adds a gate. Gates exist until the service exits, so pointers to them stay valid. */
 static void gathered_gate(void *context, const struct gate_about *about)
@@ -100,17 +107,10 @@ static void gathered_gate(void *context, const struct gate_about *about)
     struct gathered *g = gathering->to;
     const bg_bytes gate = { about->name, strlen(about->name) };
     if (g->n < g->room && user_may_touch(gathering->user, gate, USER_READ)) {
-        struct figures *figures = &g->figures[g->n];
-        *figures = observer_gate_figures(gathering->server->observer, about->name);
         (void)snprintf(g->names[g->n], METRICS_NAME + 1, "gate:%s", about->name);
-        g->items[g->n] = (bg_metrics_item){
-            .name = g->names[g->n],
-            .slot = about->slot,
-            .gate = about->gate,
-        };
-        g->healths[g->n] =
-            !gathering->cheap && figures->examined ? &figures->health : NULL;
-        g->n++;
+        gathered_add(g, gathering,
+                     observer_gate_figures(gathering->server->observer, about->name),
+                     (bg_metrics_item){ .slot = about->slot, .gate = about->gate });
     }
 }
 
@@ -127,9 +127,7 @@ static bool metrics_write(struct session *session, const struct user *user,
     static const char eof[] = "# EOF\n";
     struct server *server = session->server;
     struct gathered g = { .n = 0 };
-    struct entry *some[64];
-    uint64_t after = 0;
-    size_t n = 0;
+    struct gathering gathering = { &g, server, user, cheap };
     if (!gathered_init(&g, settings_now(server->store)->metrics_max_filters
                                + (server->gates ? gates_count(server->gates) : 0))) {
         gathered_free(&g);
@@ -137,17 +135,9 @@ static bool metrics_write(struct session *session, const struct user *user,
     }
     /* Gates come first, because there are few of them and the operator defines them. */
     if (server->gates) {
-        struct gathering gathering = { &g, server, user, cheap };
         gates_each(server->gates, gathered_gate, &gathering);
     }
-    while ((n = catalog_scan(server->catalog, after, some, 64)) > 0) {
-        after = some[n - 1]->number;
-        quiet_enter(&server->quiet, session->seat); /* protects the names */
-        for (size_t i = 0; i < n; i++) {
-            gathered_take(&g, server, user, some[i], cheap);
-        }
-        quiet_leave(&server->quiet, session->seat);
-    }
+    session_each(session, gathered_take, &gathering);
     /* The response does not wait for the observer, so filters that have not been examined yet have
      * fewer metrics. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,

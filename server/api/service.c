@@ -172,50 +172,22 @@ static void info_traffic(struct json *json, struct server *server,
 
 /* Totals for the filters that the user may see. */
 struct info_sums {
-    uint64_t count, bytes;
+    const struct web_request *request;
     uint64_t health[HEALTH_UNKNOWN + 1];
-    double items;
-    bool has_items;
-    bg_slot_info stats;
+    struct filter_sums filters;
 };
 
-static void info_add(struct info_sums *sums, const struct server *server,
-                     struct entry *entry)
+static void info_add(void *context, struct entry *entry)
 {
-    const struct figures figures = observer_figures(server->observer, entry);
-    bg_slot_info stats;
-    sums->count++;
-    sums->bytes += object_bytes(entry->object);
-    sums->health[health_of(entry->object, &figures).status]++;
-    if (figures.examined) {
-        sums->items += figures.health.items.value;
-        sums->has_items = true;
-    }
-    object_about(entry->object, &stats);
-    sums->stats.queries += stats.queries;
-    sums->stats.maybes += stats.maybes;
-    sums->stats.adds += stats.adds;
-    sums->stats.news += stats.news;
-    sums->stats.refused += stats.refused;
-}
-
-static void info_sum(const struct web_request *request, struct info_sums *sums)
-{
-    struct session *session = request->session;
-    struct entry *some[64];
-    uint64_t after = 0;
-    size_t n = 0;
-    while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
-        after = some[n - 1]->number;
-        quiet_enter(&session->server->quiet, session->seat); /* protects the names */
-        for (size_t i = 0; i < n; i++) {
-            if (user_may_touch(request->client->user, catalog_name(some[i]),
-                               USER_READ)) {
-                info_add(sums, session->server, some[i]);
-            }
-            catalog_release(some[i]);
-        }
-        quiet_leave(&session->server->quiet, session->seat);
+    struct info_sums *sums = context;
+    const struct web_request *request = sums->request;
+    if (user_may_touch(request->client->user, catalog_name(entry), USER_READ)) {
+        const struct figures figures =
+            observer_figures(request->session->server->observer, entry);
+        sums->health[health_of(entry->object, &figures).status]++;
+        bg_slot_info stats;
+        object_about(entry->object, &stats);
+        filter_sum(&sums->filters, entry->object, &figures, &stats);
     }
 }
 
@@ -223,16 +195,17 @@ static void info_filters(struct json *json, const struct info_sums *sums,
                          const struct server *server)
 {
     json_object(json, "filters");
-    json_count(json, "count", sums->count);
-    web_json_known(json, "items", sums->has_items || sums->count == 0, sums->items);
+    json_count(json, "count", sums->filters.count);
+    filter_sum_items(json, &sums->filters);
     for (int i = HEALTH_FINE; i <= HEALTH_UNKNOWN; i++) {
         json_count(json, health_names[i], sums->health[i]);
     }
     json_close(json, '}');
     json_count(json, "gates", server->gates ? gates_count(server->gates) : 0);
     json_count(json, "fronts", fronts_count(server->fronts));
-    web_json_answers(json, &sums->stats);
-    json_count(json, "avoided", sums->stats.queries - sums->stats.maybes);
+    web_json_answers(json, &sums->filters.stats);
+    json_count(json, "avoided",
+               sums->filters.stats.queries - sums->filters.stats.maybes);
 }
 
 static void info_journal(struct json *json, const struct persist_stats *p)
@@ -301,12 +274,12 @@ static void service_info(struct web_request *request)
     struct server *server = request->session->server;
     const struct settings *settings = request->session->from;
     const uint64_t now = clock_now();
-    struct info_sums sums = { .count = 0 };
+    struct info_sums sums = { .request = request };
     struct json made, *json = &made;
     if (!web_json_begin(request, json)) {
         return;
     }
-    info_sum(request, &sums);
+    session_each(request->session, info_add, &sums);
     json_text(json, "version", bg_version());
     json_text(json, "cpu", bg_cpu_name(bg_cpu_current()));
     json_text(json, "state", service_state(server));
@@ -318,7 +291,7 @@ static void service_info(struct web_request *request)
     json_bool(json, "users", users_default(server->users) == NULL);
     info_user(json, request);
     json_object(json, "memory");
-    json_count(json, "filter_bytes", sums.bytes);
+    json_count(json, "filter_bytes", sums.filters.bytes);
     json_count(json, "rss_bytes", observer_rss());
     web_json_nonzero(json, "limit_bytes", settings->maxmemory);
     json_close(json, '}');

@@ -16,14 +16,13 @@ struct tenant {
     const char *const *
         words; /* words of the user's configuration line, valid for the user's lifetime */
     size_t word_count;
-    uint64_t filters, bytes, connections;
-    double items;
-    bool has_items;
-    bg_slot_info stats;
+    struct filter_sums sums;
+    uint64_t connections;
     double queries_per_second, adds_per_second;
 };
 
 struct tenants {
+    struct observer *observer;
     const struct user *only; /* NULL: all users */
     struct tenant *items;
     size_t n, room;
@@ -53,52 +52,21 @@ static void tenants_take(void *context, const struct user *user,
         (struct tenant){ .user = user, .words = words, .word_count = n };
 }
 
-static void tenant_add(struct tenant *tenant, struct entry *entry,
-                       const struct figures *figures, const bg_slot_info *stats,
-                       const struct observer_rates *rates)
+static void tenants_add(void *context, struct entry *entry)
 {
-    tenant->filters++;
-    tenant->bytes += object_bytes(entry->object);
-    if (figures->examined) {
-        tenant->items += figures->health.items.value;
-        tenant->has_items = true;
-    }
-    tenant->stats.queries += stats->queries;
-    tenant->stats.maybes += stats->maybes;
-    tenant->stats.adds += stats->adds;
-    tenant->stats.news += stats->news;
-    tenant->stats.refused += stats->refused;
-    tenant->queries_per_second += rates->queries;
-    tenant->adds_per_second += rates->adds;
-}
-
-static void tenants_add(struct tenants *all, struct server *server, struct entry *entry)
-{
-    const struct figures figures = observer_figures(server->observer, entry);
-    const struct observer_rates rates = observer_rates(server->observer, entry);
+    struct tenants *all = context;
+    const struct figures figures = observer_figures(all->observer, entry);
+    const struct observer_rates rates = observer_rates(all->observer, entry);
     bg_slot_info stats;
     object_about(entry->object, &stats);
     for (size_t i = 0; i < all->n; i++) {
-        if (user_may_touch(all->items[i].user, catalog_name(entry), USER_READ)
-            || user_may_touch(all->items[i].user, catalog_name(entry), USER_WRITE)) {
-            tenant_add(&all->items[i], entry, &figures, &stats, &rates);
+        struct tenant *tenant = &all->items[i];
+        if (user_may_touch(tenant->user, catalog_name(entry), USER_READ)
+            || user_may_touch(tenant->user, catalog_name(entry), USER_WRITE)) {
+            filter_sum(&tenant->sums, entry->object, &figures, &stats);
+            tenant->queries_per_second += rates.queries;
+            tenant->adds_per_second += rates.adds;
         }
-    }
-}
-
-static void tenants_walk(struct tenants *all, struct session *session)
-{
-    struct entry *some[64];
-    uint64_t after = 0;
-    size_t n = 0;
-    while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
-        after = some[n - 1]->number;
-        quiet_enter(&session->server->quiet, session->seat); /* protects the names */
-        for (size_t i = 0; i < n; i++) {
-            tenants_add(all, session->server, some[i]);
-            catalog_release(some[i]);
-        }
-        quiet_leave(&session->server->quiet, session->seat);
     }
 }
 
@@ -167,12 +135,11 @@ static void tenant_write(struct json *json, const struct server *server,
     json_bool(json, "enabled", user_is_on(tenant->user));
     json_bool(json, "admin", web_user_is_admin(server, tenant->user));
     tenant_words(json, tenant);
-    json_count(json, "filters", tenant->filters);
-    json_count(json, "bytes", tenant->bytes);
-    web_json_known(json, "items", tenant->has_items || tenant->filters == 0,
-                   tenant->items);
+    json_count(json, "filters", tenant->sums.count);
+    json_count(json, "bytes", tenant->sums.bytes);
+    filter_sum_items(json, &tenant->sums);
     json_count(json, "connections", tenant->connections);
-    web_json_answers(json, &tenant->stats);
+    web_json_answers(json, &tenant->sums.stats);
     json_object(json, "per_second");
     json_exact(json, "queries", tenant->queries_per_second);
     json_exact(json, "adds", tenant->adds_per_second);
@@ -186,13 +153,14 @@ void tenants_get(struct web_request *request)
     struct server *server = request->session->server;
     struct json json;
     struct tenants all = {
+        .observer = server->observer,
         .only = web_is_admin(request) ? NULL : request->client->user,
     };
     users_each(server->users, tenants_take, &all);
     if (all.failed) {
         web_error(request, 507, "out_of_memory", "out of memory");
     } else if (web_json_begin(request, &json)) {
-        tenants_walk(&all, request->session);
+        session_each(request->session, tenants_add, &all);
         (void)rollcall(server, tenants_count, &all);
         json_list(&json, "tenants");
         for (size_t i = 0; i < all.n; i++) {

@@ -17,11 +17,8 @@ static void acl_whoami(struct request *request)
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* Reply lines, each preceded by its length. The lines are collected because the line count must be
- * sent first. */
 struct acl_lines {
-    struct buffer text;
-    size_t count;
+    struct cmd_list list;
     bool names; /* list only the names */
 };
 
@@ -51,10 +48,7 @@ static void acl_visit(void *context, const struct user *user, const char *const 
             acl_add_word(&line, words[i]);
         }
     }
-    const size_t len = buffer_waiting(&line);
-    buffer_put(&lines->text, &len, sizeof len);
-    buffer_put(&lines->text, line.data, len);
-    lines->count++;
+    cmd_list_add(&lines->list, line.data, buffer_waiting(&line));
     buffer_free(&line);
 }
 
@@ -62,24 +56,10 @@ static void acl_tell(struct request *request, bool names)
 {
     const struct session *session = session_of(request);
     struct acl_lines lines = { .names = names };
-    buffer_init(&lines.text, session->from->client_output_buffer_limit);
+    buffer_init(&lines.list.text, session->from->client_output_buffer_limit);
     users_each(session->server->users, acl_visit, &lines);
-    if (lines.text.overflow) {
-        reply_error(
-            &request->reply,
-            "ERR out of memory, or the reply exceeds client-output-buffer-limit");
-        buffer_free(&lines.text);
-        return;
-    }
-    reply_array(&request->reply, lines.count);
-    for (size_t at = 0; at < lines.text.used;) {
-        size_t n = 0;
-        memcpy(&n, lines.text.data + at, sizeof n);
-        at += sizeof n;
-        reply_bulk(&request->reply, lines.text.data + at, n);
-        at += n;
-    }
-    buffer_free(&lines.text);
+    cmd_list_send(request, &lines.list,
+                  "ERR out of memory, or the reply exceeds client-output-buffer-limit");
 }
 
 static void acl_list(struct request *request)

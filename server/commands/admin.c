@@ -199,12 +199,9 @@ void cmd_tell_modules(const struct reply *reply)
 {
     reply_array(reply, 1);
     reply_map(reply, 4);
-    reply_text(reply, "name");
-    reply_text(reply, "bf");
-    reply_text(reply, "ver");
-    reply_integer(reply, CMD_MODULE_VERSION);
-    reply_text(reply, "path");
-    reply_text(reply, "");
+    cmd_tell_text(reply, "name", "bf");
+    cmd_tell_integer(reply, "ver", CMD_MODULE_VERSION);
+    cmd_tell_text(reply, "path", "");
     reply_text(reply, "args");
     reply_array(reply, 0);
 }

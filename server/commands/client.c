@@ -91,12 +91,10 @@ static bool pick_read_id(struct request *request, bg_bytes word, const char *wro
 {
     int64_t id = 0;
     if (!cmd_integer(word, &id) || id < 1) {
-        reply_error(&request->reply, wrong);
-        return false;
+        return reply_error(&request->reply, wrong);
     }
     if (pick->ids_count == PICK_IDS) {
-        reply_error(&request->reply, "ERR too many client IDs (maximum: 64)");
-        return false;
+        return reply_error(&request->reply, "ERR too many client IDs (maximum: 64)");
     }
     pick->ids[pick->ids_count++] = (uint64_t)id;
     return true;
@@ -113,9 +111,8 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
         || args_is(word, "PUBSUB")) {
         return true;
     }
-    reply_errorf(&request->reply, "ERR Unknown client type '%s'",
-                 args_show(word, text));
-    return false;
+    return reply_errorf(&request->reply, "ERR Unknown client type '%s'",
+                        args_show(word, text));
 }
 
 /* ---- Connection state -------------------------------------------------------------------- */
@@ -310,16 +307,14 @@ static bool kill_read_option(struct request *request, bg_bytes word,
     } else if (args_is(word, "MAXAGE")) {
         if (!cmd_integer(*value, &pick->younger) || pick->younger < 1
             || pick->younger > INT32_MAX) {
-            reply_error(&request->reply,
-                        "ERR maxage is not an integer or out of range");
-            return false;
+            return reply_error(&request->reply,
+                               "ERR maxage is not an integer or out of range");
         }
     } else if (args_is(word, "SKIPME")
                && (args_is(*value, "YES") || args_is(*value, "NO"))) {
         pick->skip_me = args_is(*value, "YES");
     } else {
-        cmd_syntax(request);
-        return false;
+        return cmd_syntax(request);
     }
     return true;
 }
@@ -364,16 +359,15 @@ bool cmd_set_text(struct request *request, bg_bytes value, const char *what, cha
 {
     const char *bytes = value.data;
     if (value.len >= room) {
-        reply_errorf(&request->reply, "ERR %s: found %zu bytes, expected at most %zu",
-                     what, value.len, room - 1);
-        return false;
+        return reply_errorf(&request->reply,
+                            "ERR %s: found %zu bytes, expected at most %zu", what,
+                            value.len, room - 1);
     }
     for (size_t i = 0; i < value.len; i++) {
         if (bytes[i] < '!' || bytes[i] > '~') {
-            reply_errorf(
+            return reply_errorf(
                 &request->reply,
                 "ERR %s cannot contain spaces, newlines or special characters.", what);
-            return false;
         }
     }
     if (value.len) {
@@ -475,8 +469,7 @@ static void client_trackinginfo(struct request *request)
     reply_text(&request->reply, "flags");
     reply_set(&request->reply, 1);
     reply_text(&request->reply, "off");
-    reply_text(&request->reply, "redirect");
-    reply_integer(&request->reply, -1);
+    cmd_tell_integer(&request->reply, "redirect", -1);
     reply_text(&request->reply, "prefixes");
     reply_array(&request->reply, 0);
 }

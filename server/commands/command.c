@@ -123,27 +123,21 @@ static void command_tell_key_spec(const struct reply *reply,
     command_tell_key_flags(reply, command);
     reply_text(reply, "begin_search");
     reply_map(reply, 2);
-    reply_text(reply, "type");
-    reply_text(reply, "index");
+    cmd_tell_text(reply, "type", "index");
     reply_text(reply, "spec");
     reply_map(reply, 1);
-    reply_text(reply, "index");
-    reply_integer(reply, command->first_key);
+    cmd_tell_integer(reply, "index", command->first_key);
     reply_text(reply, "find_keys");
     reply_map(reply, 2);
-    reply_text(reply, "type");
-    reply_text(reply, "range");
+    cmd_tell_text(reply, "type", "range");
     reply_text(reply, "spec");
     reply_map(reply, 3);
-    reply_text(reply,
-               "lastkey"); /* relative to the first key, unless counted from the end */
-    reply_integer(reply, command->last_key < 0
-                             ? command->last_key
-                             : command->last_key - command->first_key);
-    reply_text(reply, "keystep");
-    reply_integer(reply, command->key_step);
-    reply_text(reply, "limit");
-    reply_integer(reply, 0);
+    /* relative to the first key, unless counted from the end */
+    cmd_tell_integer(reply, "lastkey",
+                     command->last_key < 0 ? command->last_key
+                                           : command->last_key - command->first_key);
+    cmd_tell_integer(reply, "keystep", command->key_step);
+    cmd_tell_integer(reply, "limit", 0);
 }
 
 static void command_tell(const struct reply *reply, const struct command_table *table,
@@ -238,17 +232,13 @@ static void docs_tell_argument(struct docs *docs, const struct syntax_node *node
     const size_t flags = (size_t)node->optional + node->multiple;
     reply_map(reply, 2 + (size_t)key + (node->token[0] != 0) + (flags > 0)
                          + (node->first != NULL));
-    reply_text(reply, "name");
-    reply_text(reply, node->name);
-    reply_text(reply, "type");
-    reply_text(reply, key ? "key" : syntax_type_name(node->type));
+    cmd_tell_text(reply, "name", node->name);
+    cmd_tell_text(reply, "type", key ? "key" : syntax_type_name(node->type));
     if (key) {
-        reply_text(reply, "key_spec_index");
-        reply_integer(reply, 0);
+        cmd_tell_integer(reply, "key_spec_index", 0);
     }
     if (node->token[0]) {
-        reply_text(reply, "token");
-        reply_text(reply, node->token);
+        cmd_tell_text(reply, "token", node->token);
     }
     if (flags) {
         reply_text(reply, "flags");
@@ -291,13 +281,6 @@ static const char *docs_group(const struct command *command)
     return command->categories & CATEGORY_CONNECTION ? "connection" : "server";
 }
 
-static void docs_tell_text(const struct reply *reply, const char *name,
-                           const char *text)
-{
-    reply_text(reply, name);
-    reply_text(reply, text);
-}
-
 /* Writes a name and its documentation: two replies that form a map entry. */
 static void docs_tell(const struct reply *reply, const struct command_table *table,
                       const struct command *command)
@@ -312,12 +295,12 @@ static void docs_tell(const struct reply *reply, const struct command_table *tab
     size_t i = 0;
     reply_text(reply, cmd_lower(command->name, name));
     reply_map(reply, 4 + (size_t)module + arguments + (subs > 0));
-    docs_tell_text(reply, "summary", command->summary);
-    docs_tell_text(reply, "since", command->since);
-    docs_tell_text(reply, "group", docs_group(command));
-    docs_tell_text(reply, "complexity", command->complexity);
+    cmd_tell_text(reply, "summary", command->summary);
+    cmd_tell_text(reply, "since", command->since);
+    cmd_tell_text(reply, "group", docs_group(command));
+    cmd_tell_text(reply, "complexity", command->complexity);
     if (module) {
-        docs_tell_text(reply, "module", "bf");
+        cmd_tell_text(reply, "module", "bf");
     }
     if (arguments) {
         reply_text(reply, "arguments");

@@ -126,9 +126,8 @@ static bool hello_read_option(struct request *request, size_t *i, struct hello *
         return true;
     }
     char text[64];
-    reply_errorf(&request->reply, "ERR Syntax error in HELLO option '%s'",
-                 args_show(word, text));
-    return false;
+    return reply_errorf(&request->reply, "ERR Syntax error in HELLO option '%s'",
+                        args_show(word, text));
 }
 
 static bool hello_read(struct request *request, struct hello *hello)
@@ -138,13 +137,11 @@ static bool hello_read(struct request *request, struct hello *hello)
         return true;
     }
     if (!cmd_integer(request->argv[1], &protocol)) {
-        reply_error(&request->reply,
-                    "ERR Protocol version is not an integer or out of range");
-        return false;
+        return reply_error(&request->reply,
+                           "ERR Protocol version is not an integer or out of range");
     }
     if (protocol < 2 || protocol > 3) {
-        reply_error(&request->reply, "NOPROTO unsupported protocol version");
-        return false;
+        return reply_error(&request->reply, "NOPROTO unsupported protocol version");
     }
     hello->protocol = (int)protocol;
     for (size_t i = 2; i < request->argc; i++) {
@@ -158,18 +155,12 @@ static bool hello_read(struct request *request, struct hello *hello)
 static void hello_tell(const struct reply *reply, const struct client *client)
 {
     reply_map(reply, 7);
-    reply_text(reply, "server");
-    reply_text(reply, "redis");
-    reply_text(reply, "version");
-    reply_text(reply, CMD_REDIS_VERSION);
-    reply_text(reply, "proto");
-    reply_integer(reply, client->protocol);
-    reply_text(reply, "id");
-    reply_integer(reply, (int64_t)client->id);
-    reply_text(reply, "mode");
-    reply_text(reply, "standalone");
-    reply_text(reply, "role");
-    reply_text(reply, "master");
+    cmd_tell_text(reply, "server", "redis");
+    cmd_tell_text(reply, "version", CMD_REDIS_VERSION);
+    cmd_tell_integer(reply, "proto", client->protocol);
+    cmd_tell_integer(reply, "id", (int64_t)client->id);
+    cmd_tell_text(reply, "mode", "standalone");
+    cmd_tell_text(reply, "role", "master");
     reply_text(reply, "modules");
     cmd_tell_modules(reply);
 }

@@ -40,6 +40,11 @@ static unsigned long long info_number(uint64_t n)
     return n;
 }
 
+static void info_count(struct buffer *out, const char *name, uint64_t value)
+{
+    info_line(out, "%s:%llu", name, info_number(value));
+}
+
 /* Writes a size twice: in bytes, and in Redis's human-readable format (1.50M). */
 static void info_bytes(struct buffer *out, const char *name, uint64_t bytes)
 {
@@ -50,7 +55,7 @@ static void info_bytes(struct buffer *out, const char *name, uint64_t bytes)
         amount /= 1024;
         unit++;
     }
-    info_line(out, "%s:%llu", name, info_number(bytes));
+    info_count(out, name, bytes);
     info_line(out, unit ? "%s_human:%.2f%c" : "%s_human:%.0f%c", name, amount,
               units[unit]);
 }
@@ -72,20 +77,19 @@ static void info_server(const struct session *session, struct buffer *out)
     info_line(out, "multiplexing_api:libevent");
     info_line(out, "process_id:%ld", (long)getpid());
     info_line(out, "run_id:%s", server->run_id);
-    info_line(out, "tcp_port:%llu", info_number(session->from->port));
-    info_line(out, "server_time_usec:%llu", info_number(session->now * 1000));
-    info_line(out, "uptime_in_seconds:%llu", info_number(up));
-    info_line(out, "uptime_in_days:%llu", info_number(up / 86400));
+    info_count(out, "tcp_port", session->from->port);
+    info_count(out, "server_time_usec", session->now * 1000);
+    info_count(out, "uptime_in_seconds", up);
+    info_count(out, "uptime_in_days", up / 86400);
     info_line(out, "io_threads_active:%d", server->workers_count > 1);
     info_line(out, "workers:%zu", server->workers_count);
 }
 
 static void info_clients(const struct session *session, struct buffer *out)
 {
-    info_line(out, "connected_clients:%llu",
-              info_number(atomic_load(&session->server->clients)));
+    info_count(out, "connected_clients", atomic_load(&session->server->clients));
     info_line(out, "cluster_connections:0");
-    info_line(out, "maxclients:%llu", info_number(session->from->maxclients));
+    info_count(out, "maxclients", session->from->maxclients);
     info_line(out, "blocked_clients:0");
     info_line(out, "tracking_clients:0");
     info_line(out, "jobs_waiting:%zu", jobs_waiting(session->server->jobs));
@@ -100,15 +104,11 @@ static void info_memory(const struct session *session, struct buffer *out)
     info_bytes(out, "used_memory", ledger_used());
     info_bytes(out, "used_memory_rss", resident);
     info_bytes(out, "used_memory_peak", (uint64_t)usage.ru_maxrss * 1024);
-    info_line(out, "used_memory_dataset:%llu", info_number(filters));
-    info_line(out, "used_memory_filters:%llu",
-              info_number(ledger_used_by(LEDGER_FILTERS)));
-    info_line(out, "used_memory_objects:%llu",
-              info_number(ledger_used_by(LEDGER_OBJECTS)));
-    info_line(out, "used_memory_buffers:%llu",
-              info_number(ledger_used_by(LEDGER_BUFFERS)));
-    info_line(out, "used_memory_transfers:%llu",
-              info_number(ledger_used_by(LEDGER_TRANSFERS)));
+    info_count(out, "used_memory_dataset", filters);
+    info_count(out, "used_memory_filters", ledger_used_by(LEDGER_FILTERS));
+    info_count(out, "used_memory_objects", ledger_used_by(LEDGER_OBJECTS));
+    info_count(out, "used_memory_buffers", ledger_used_by(LEDGER_BUFFERS));
+    info_count(out, "used_memory_transfers", ledger_used_by(LEDGER_TRANSFERS));
     info_bytes(out, "total_system_memory",
                (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     info_bytes(out, "maxmemory", session->from->maxmemory);
@@ -129,25 +129,25 @@ static void info_persistence(const struct session *session, struct buffer *out)
     info_line(out, "loading:%d", atomic_load(&server->phase) <= SERVER_LOADING);
     info_line(out, "async_loading:0");
     info_line(out, "rdb_bgsave_in_progress:%d", saving);
-    info_line(out, "rdb_last_save_time:%llu", info_number(last / 1000));
+    info_count(out, "rdb_last_save_time", last / 1000);
     info_line(out, "rdb_last_bgsave_status:%s", stats.snapshot_failures ? "err" : "ok");
     info_line(out, "rdb_last_bgsave_time_sec:%.0f", stats.last_snapshot_seconds);
-    info_line(out, "rdb_saves:%llu", info_number(stats.snapshots));
+    info_count(out, "rdb_saves", stats.snapshots);
     info_line(out, "aof_enabled:%d", server->persist != NULL);
     info_line(out, "aof_rewrite_in_progress:%d", saving);
     info_line(out, "aof_last_bgrewrite_status:%s",
               stats.snapshot_failures ? "err" : "ok");
     info_line(out, "aof_last_write_status:%s", stats.failed ? "err" : "ok");
-    info_line(out, "aof_current_size:%llu", info_number(stats.journal_bytes));
-    info_line(out, "journal_segments:%llu", info_number(stats.journal_segments));
-    info_line(out, "journal_records:%llu", info_number(stats.frames));
-    info_line(out, "journal_syncs:%llu", info_number(stats.syncs));
-    info_line(out, "journal_unsynced:%llu", info_number(stats.unsynced));
-    info_line(out, "load_filters:%llu", info_number(stats.loaded_filters));
-    info_line(out, "load_records:%llu", info_number(stats.replayed_records));
-    info_line(out, "load_torn_bytes:%llu", info_number(stats.torn_bytes));
-    info_line(out, "load_lost_frames:%llu", info_number(stats.lost_frames));
-    info_line(out, "load_files_kept:%llu", info_number(stats.files_kept));
+    info_count(out, "aof_current_size", stats.journal_bytes);
+    info_count(out, "journal_segments", stats.journal_segments);
+    info_count(out, "journal_records", stats.frames);
+    info_count(out, "journal_syncs", stats.syncs);
+    info_count(out, "journal_unsynced", stats.unsynced);
+    info_count(out, "load_filters", stats.loaded_filters);
+    info_count(out, "load_records", stats.replayed_records);
+    info_count(out, "load_torn_bytes", stats.torn_bytes);
+    info_count(out, "load_lost_frames", stats.lost_frames);
+    info_count(out, "load_files_kept", stats.files_kept);
     info_line(out, "names_in_doubt:%d", stats.names_in_doubt);
     info_line(out, "load_seconds:%.3f", stats.load_seconds);
     if (stats.failed) {
@@ -159,19 +159,19 @@ static void info_stats(const struct session *session, struct buffer *out)
 {
     struct server_totals totals;
     server_sum_totals(session->server, &totals);
-    info_line(out, "total_connections_received:%llu", info_number(totals.accepted));
-    info_line(out, "total_commands_processed:%llu", info_number(totals.requests));
-    info_line(out, "total_net_input_bytes:%llu", info_number(totals.bytes_in));
-    info_line(out, "total_net_output_bytes:%llu", info_number(totals.bytes_out));
-    info_line(out, "rejected_connections:%llu", info_number(totals.rejected));
-    info_line(out, "total_error_replies:%llu", info_number(totals.errors));
+    info_count(out, "total_connections_received", totals.accepted);
+    info_count(out, "total_commands_processed", totals.requests);
+    info_count(out, "total_net_input_bytes", totals.bytes_in);
+    info_count(out, "total_net_output_bytes", totals.bytes_out);
+    info_count(out, "rejected_connections", totals.rejected);
+    info_count(out, "total_error_replies", totals.errors);
     info_line(out, "evicted_keys:0");
     info_line(out, "pubsub_channels:0");
     info_line(out, "pubsub_patterns:0");
-    info_line(out, "pipeline_runs:%llu", info_number(totals.runs));
-    info_line(out, "closed_connections:%llu", info_number(totals.closed));
-    info_line(out, "timed_out_connections:%llu", info_number(totals.timed_out));
-    info_line(out, "overflowed_connections:%llu", info_number(totals.overflowed));
+    info_count(out, "pipeline_runs", totals.runs);
+    info_count(out, "closed_connections", totals.closed);
+    info_count(out, "timed_out_connections", totals.timed_out);
+    info_count(out, "overflowed_connections", totals.overflowed);
 }
 
 static void info_replication(const struct session *session, struct buffer *out)

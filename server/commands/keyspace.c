@@ -249,16 +249,13 @@ static bool copy_read(struct request *request, bool *replace)
             *replace = true;
         } else if (args_is(request->argv[i], "DB") && i + 1 < request->argc) {
             if (!cmd_integer(request->argv[++i], &db)) {
-                cmd_not_integer(request);
-                return false;
+                return cmd_not_integer(request);
             }
             if (db != 0) {
-                reply_error(&request->reply, "ERR DB index is out of range");
-                return false;
+                return reply_error(&request->reply, "ERR DB index is out of range");
             }
         } else {
-            cmd_syntax(request);
-            return false;
+            return cmd_syntax(request);
         }
     }
     return true;
@@ -323,22 +320,19 @@ static bool expire_read_options(struct request *request, unsigned *options)
         }
         if (!found) {
             char text[64];
-            reply_errorf(&request->reply, "ERR Unsupported option %s",
-                         args_show(request->argv[i], text));
-            return false;
+            return reply_errorf(&request->reply, "ERR Unsupported option %s",
+                                args_show(request->argv[i], text));
         }
         *options |= found;
     }
     if (*options & CATALOG_EXPIRE_NX && *options & ~(unsigned)CATALOG_EXPIRE_NX) {
-        reply_error(
+        return reply_error(
             &request->reply,
             "ERR NX and XX, GT or LT options at the same time are not compatible");
-        return false;
     }
     if (*options & CATALOG_EXPIRE_GT && *options & CATALOG_EXPIRE_LT) {
-        reply_error(&request->reply,
-                    "ERR GT and LT options at the same time are not compatible");
-        return false;
+        return reply_error(&request->reply,
+                           "ERR GT and LT options at the same time are not compatible");
     }
     return true;
 }

@@ -50,27 +50,23 @@ static bool scan_read(struct request *request, struct scan *scan)
 {
     const bg_bytes *argv = request->argv;
     if (!args_count(argv[1], &scan->after)) {
-        reply_error(&request->reply, "ERR invalid cursor");
-        return false;
+        return reply_error(&request->reply, "ERR invalid cursor");
     }
     for (size_t i = 2; i < request->argc; i += 2) {
         const bool has_value = i + 1 < request->argc;
         if (has_value && args_is(argv[i], "COUNT")) {
             if (!cmd_integer(argv[i + 1], &scan->count)) {
-                cmd_not_integer(request);
-                return false;
+                return cmd_not_integer(request);
             }
             if (scan->count < 1) {
-                cmd_syntax(request);
-                return false;
+                return cmd_syntax(request);
             }
         } else if (has_value && args_is(argv[i], "MATCH")) {
             scan->pattern = &argv[i + 1];
         } else if (has_value && args_is(argv[i], "TYPE")) {
             scan->type = &argv[i + 1];
         } else {
-            cmd_syntax(request);
-            return false;
+            return cmd_syntax(request);
         }
     }
     return true;
@@ -111,55 +107,31 @@ static void scan_run(struct request *request)
 
 /* ---- KEYS ---------------------------------------------------------------------------------- */
 
-/* Appends a name, preceded by its length. */
-static void keys_add(struct buffer *names, bg_bytes name)
-{
-    buffer_put(names, &name.len, sizeof name.len);
-    buffer_put(names, name.data, name.len);
-}
+struct keys_visit {
+    const struct session *session;
+    struct scan scan;
+    struct cmd_list names;
+};
 
-static void keys_tell(const struct reply *reply, const struct buffer *names,
-                      size_t count)
+static void keys_take(void *context, struct entry *entry)
 {
-    reply_array(reply, count);
-    for (size_t at = names->begin; at < names->used;) {
-        size_t n = 0;
-        memcpy(&n, names->data + at, sizeof n);
-        at += sizeof n;
-        reply_bulk(reply, names->data + at, n);
-        at += n;
+    struct keys_visit *visit = context;
+    if (scan_takes(visit->session, &visit->scan, entry)) {
+        const bg_bytes name = catalog_name(entry);
+        cmd_list_add(&visit->names, name.data, name.len);
     }
 }
 
 static void keys_run(struct request *request)
 {
     struct session *session = session_of(request);
-    const struct scan scan = { .pattern = &request->argv[1] };
-    struct entry *entries[SCAN_PIECE];
-    struct buffer names;
-    uint64_t after = 0;
-    size_t n = 0, count = 0;
-    buffer_init(&names, session->from->client_output_buffer_limit);
-    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
-           > 0) {
-        after = entries[n - 1]->number;
-        session_enter(session); /* names are valid only during a batch */
-        for (size_t i = 0; i < n; i++) {
-            if (scan_takes(session, &scan, entries[i])) {
-                keys_add(&names, catalog_name(entries[i]));
-                count++;
-            }
-            catalog_release(entries[i]);
-        }
-        session_let_go(session);
-    }
-    if (names.overflow) {
-        reply_error(&request->reply,
-                    "ERR the reply exceeds client-output-buffer-limit: use SCAN");
-    } else {
-        keys_tell(&request->reply, &names, count);
-    }
-    buffer_free(&names);
+    struct keys_visit visit = { session,
+                                { .pattern = &request->argv[1] },
+                                { .count = 0 } };
+    buffer_init(&visit.names.text, session->from->client_output_buffer_limit);
+    session_each(session, keys_take, &visit);
+    cmd_list_send(request, &visit.names,
+                  "ERR the reply exceeds client-output-buffer-limit: use SCAN");
 }
 
 /* ---- RANDOMKEY, DBSIZE --------------------------------------------------------------------- */
@@ -201,33 +173,27 @@ static void randomkey_run(struct request *request)
     }
 }
 
-/* Counts the filters that the user may read. */
-static size_t dbsize_count(struct session *session)
+struct dbsize {
+    const struct session *session;
+    size_t count;
+};
+
+static void dbsize_count(void *context, struct entry *entry)
 {
-    const struct scan any = { .count = 0 };
-    struct entry *entries[SCAN_PIECE];
-    uint64_t after = 0;
-    size_t n = 0, count = 0;
-    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
-           > 0) {
-        after = entries[n - 1]->number;
-        session_enter(session); /* names are valid only during a batch */
-        for (size_t i = 0; i < n; i++) {
-            count += scan_takes(session, &any, entries[i]);
-            catalog_release(entries[i]);
-        }
-        session_let_go(session);
-    }
-    return count;
+    static const struct scan any = { .count = 0 };
+    struct dbsize *size = context;
+    size->count += scan_takes(size->session, &any, entry);
 }
 
 static void dbsize_run(struct request *request)
 {
     struct session *session = session_of(request);
-    const bool all = user_may_touch_all(session->client->user, USER_READ);
-    reply_integer(&request->reply,
-                  (int64_t)(all ? catalog_count(session->server->catalog)
-                                : dbsize_count(session)));
+    struct dbsize size = { session, catalog_count(session->server->catalog) };
+    if (!user_may_touch_all(session->client->user, USER_READ)) {
+        size.count = 0;
+        session_each(session, dbsize_count, &size);
+    }
+    reply_integer(&request->reply, (int64_t)size.count);
 }
 
 const struct command scan_commands[] = {

@@ -24,20 +24,44 @@ bool cmd_integer(bg_bytes argument, int64_t *value)
     return true;
 }
 
-void cmd_not_integer(struct request *request)
+bool cmd_not_integer(struct request *request)
 {
-    reply_error(&request->reply, "ERR value is not an integer or out of range");
+    return reply_error(&request->reply, "ERR value is not an integer or out of range");
 }
 
-void cmd_syntax(struct request *request)
+bool cmd_syntax(struct request *request)
 {
-    reply_error(&request->reply, "ERR syntax error");
+    return reply_error(&request->reply, "ERR syntax error");
 }
 
 const char *cmd_lower(const char *name, char text[CMD_NAME])
 {
     letters_lower(text, CMD_NAME, name, strlen(name));
     return text;
+}
+
+void cmd_list_add(struct cmd_list *list, const void *bytes, size_t n)
+{
+    buffer_put(&list->text, &n, sizeof n);
+    buffer_put(&list->text, bytes, n);
+    list->count++;
+}
+
+void cmd_list_send(struct request *request, struct cmd_list *list, const char *error)
+{
+    if (list->text.overflow) {
+        reply_error(&request->reply, error);
+    } else {
+        reply_array(&request->reply, list->count);
+        for (size_t at = list->text.begin; at < list->text.used;) {
+            size_t n = 0;
+            memcpy(&n, list->text.data + at, sizeof n);
+            at += sizeof n;
+            reply_bulk(&request->reply, list->text.data + at, n);
+            at += n;
+        }
+    }
+    buffer_free(&list->text);
 }
 
 void cmd_container(struct request *request)

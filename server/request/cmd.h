@@ -22,10 +22,10 @@ enum { CMD_MODULE_VERSION = 20612 };
 /* Parses an integer as Redis does: it must not contain spaces, a plus sign or leading zeros. */
 bool cmd_integer(bg_bytes argument, int64_t *value);
 
-/* Send errors with the texts that Redis clients expect. */
-void cmd_not_integer(
+/* Send errors with the texts that Redis clients expect, and return false. */
+bool cmd_not_integer(
     struct request *request);             /* "ERR value is not an integer or ..." */
-void cmd_syntax(struct request *request); /* "ERR syntax error" */
+bool cmd_syntax(struct request *request); /* "ERR syntax error" */
 static inline void cmd_arity(struct request *request)
 {
     args_arity(request);
@@ -43,6 +43,31 @@ const char *cmd_type_name(const struct object *object);
  * error and returns false. */
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);
+
+/* Write an entry of a map: a name and its value. */
+static inline void cmd_tell_text(const struct reply *reply, const char *name,
+                                 const char *value)
+{
+    reply_text(reply, name);
+    reply_text(reply, value);
+}
+
+static inline void cmd_tell_integer(const struct reply *reply, const char *name,
+                                    int64_t value)
+{
+    reply_text(reply, name);
+    reply_integer(reply, value);
+}
+
+/* Strings that are collected for a reply, because their number must be sent first. */
+struct cmd_list {
+    struct buffer text; /* each string follows its length */
+    size_t count;
+};
+void cmd_list_add(struct cmd_list *list, const void *bytes, size_t n);
+
+/* Sends the strings as an array, or the error if they did not fit, and frees them. */
+void cmd_list_send(struct request *request, struct cmd_list *list, const char *error);
 
 /* Sends the list of modules, as MODULE LIST does. The list contains one entry: the module whose
  * commands are built in. */

@@ -483,6 +483,26 @@ void session_let_go(struct session *session)
     }
 }
 
+void session_each(struct session *session,
+                  void (*visit)(void *context, struct entry *entry), void *context)
+{
+    struct entry *some[64];
+    uint64_t after = 0;
+    size_t n = 0;
+    while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
+        const bool outside = !session->inside;
+        after = some[n - 1]->number;
+        session_enter(session);
+        for (size_t i = 0; i < n; i++) {
+            visit(context, some[i]);
+            catalog_release(some[i]);
+        }
+        if (outside) {
+            session_leave(session);
+        }
+    }
+}
+
 void session_end(struct session *session)
 {
     session_leave(session);

@@ -165,6 +165,11 @@ void session_abandon(struct session *session);
  * session_let_go or ends. Keep the batch short, and call nothing in it that waits for batches. */
 void session_enter(struct session *session);
 
+/* Visits all entries in batches of a few entries, so their names may be used. `visit` must not keep
+ * the entry, unless it holds it (catalog_hold). */
+void session_each(struct session *session,
+                  void (*visit)(void *context, struct entry *entry), void *context);
+
 /* Releases all entries found so far. Call it between the parts of a long operation. */
 void session_let_go(struct session *session);
 
