@@ -9,6 +9,7 @@
 #include "persist/persist.h"
 #include "resp/resp_reply.h"
 #include "text.h"
+#include "util/base64.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,84 +20,22 @@
 
 /* ---- Base64 --------------------------------------------------------------------------------- */
 
-static int web_base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
 bool web_base64_read(bg_bytes text, char *to, size_t *n)
 {
     const char *from = text.data;
-    size_t len = text.len, used = 0;
-    while (len > 0 && from[len - 1] == '=') {
-        len--;
+    while (text.len > 0 && from[text.len - 1] == '=') {
+        text.len--;
     }
-    uint32_t bits = 0;
-    unsigned have = 0;
-    for (size_t i = 0; i < len; i++) {
-        const int digit = web_base64_digit(from[i]);
-        if (digit < 0) {
-            return false;
-        }
-        bits = bits << 6 | (uint32_t)digit;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            to[used++] = (char)(bits >> have & 0xFF);
-        }
-    }
-    *n = used;
-    return len % 4 != 1 && (bits & ((1U << have) - 1)) == 0;
-}
-
-static char *web_base64_write(bg_bytes bytes)
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
-    const unsigned char *from = bytes.data;
-    char *text = malloc(bytes.len / 3 * 4 + 8), *at = text;
-    for (size_t i = 0; text && i < bytes.len; i += 3) {
-        const size_t left = bytes.len - i;
-        const uint32_t bits = (uint32_t)from[i] << 16
-                              | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0)
-                              | (left > 2 ? from[i + 2] : 0);
-        *at++ = digits[bits >> 18 & 63];
-        *at++ = digits[bits >> 12 & 63];
-        *at++ = digits[left > 1 ? bits >> 6 & 63 : 64];
-        *at++ = digits[left > 2 ? bits & 63 : 64];
-    }
-    if (text) {
-        *at = 0;
-    }
-    return text;
+    return base64_decode(text, true, to, n);
 }
 
 char *web_segment(bg_bytes name)
 {
-    char *base64 = web_base64_write(name);
-    const size_t n = base64 ? strlen(base64) : 0;
-    char *text = base64 ? malloc(n + 2) : NULL;
+    char *text = malloc(name.len / 3 * 4 + 8);
     if (text) {
-        size_t used = 0;
-        text[used++] = '=';
-        for (size_t i = 0; i < n && base64[i] != '='; i++) {
-            text[used++] = base64[i];
-            if (base64[i] == '+' || base64[i] == '/') {
-                text[used - 1] = base64[i] == '+' ? '-' : '_';
-            }
-        }
-        text[used] = 0;
+        text[0] = '=';
+        text[1 + base64_encode(name, true, text + 1)] = 0;
     }
-    free(base64);
     return text;
 }
 
@@ -121,9 +60,13 @@ void web_json_name(struct json *json, const char *field, bg_bytes name)
     json_bytes(json, field, name.data, name.len);
     if (!web_is_text(name)) {
         char second[80];
-        char *base64 = web_base64_write(name);
+        char *base64 = malloc(name.len / 3 * 4 + 8);
+        size_t n = base64 ? base64_encode(name, false, base64) : 0;
+        while (n % 4 != 0) {
+            base64[n++] = '=';
+        }
         (void)snprintf(second, sizeof second, "%s_base64", field);
-        json_text(json, second, base64 ? base64 : "");
+        json_bytes(json, second, base64 ? base64 : "", n);
         free(base64);
     }
 }

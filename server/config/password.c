@@ -1,6 +1,8 @@
 /* password.c - see password.h. OpenSSL computes the hashes. */
 #include "config/password.h"
 
+#include "util/base64.h"
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -15,52 +17,6 @@ enum {
     PASSWORD_HASH = 32,
     PASSWORD_MEMORY = 257 << 20
 };
-
-/* ---- Base64 ------------------------------------------------------------------------------ */
-
-static const char password_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* Encodes n bytes without padding. Returns the end of the output. */
-static char *password_encode(const uint8_t *bytes, size_t n, char *to)
-{
-    unsigned bits = 0, held = 0;
-    for (size_t i = 0; i < n; i++) {
-        held = (held << 8 | bytes[i]) & 0xFFFF;
-        for (bits += 8; bits >= 6; bits -= 6) {
-            *to++ = password_digits[held >> (bits - 6) & 63];
-        }
-    }
-    if (bits) {
-        *to++ = password_digits[held << (6 - bits) & 63];
-    }
-    return to;
-}
-
-/* Decodes the text up to `end`. Returns false if the text is not valid base64, or if the result exceeds `room`
- * bytes. */
-static bool password_decode(const char *from, const char *end, uint8_t *to, size_t room,
-                            size_t *n)
-{
-    unsigned bits = 0, held = 0;
-    *n = 0;
-    for (; from < end; from++) {
-        const char *digit = *from ? strchr(password_digits, *from) : NULL;
-        if (!digit) {
-            return false;
-        }
-        held = (held << 6 | (unsigned)(digit - password_digits)) & 0xFFFF;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            if (*n == room) {
-                return false;
-            }
-            to[(*n)++] = (uint8_t)(held >> bits);
-        }
-    }
-    return bits < 6 && (held & ((1u << bits) - 1)) == 0;
-}
 
 /* ---- Text -------------------------------------------------------------------------------- */
 
@@ -79,6 +35,18 @@ static unsigned password_number(const char **text, const char *name, char end)
     }
     *text = at + 1;
     return *at == end ? value : 0;
+}
+
+/* Decodes the text up to `end`. Returns false if it is not base64 without padding, or too long. */
+static bool password_decode(const char *text, const char *end, uint8_t *to, size_t room,
+                            size_t *n)
+{
+    char bytes[PASSWORD_TEXT];
+    const bool good =
+        base64_decode((bg_bytes){ text, (size_t)(end - text) }, false, bytes, n)
+        && *n <= room;
+    memcpy(to, bytes, good ? *n : 0);
+    return good;
 }
 
 const char *password_read(const char *text, struct password *password)
@@ -143,11 +111,12 @@ bool password_make(bg_bytes clear, char text[PASSWORD_TEXT])
         || !password_hash(&made, clear, made.hash)) {
         return false;
     }
-    const int n = snprintf(text, PASSWORD_TEXT, "$scrypt$ln=%u,r=%u,p=%u$", made.ln,
-                           made.r, made.p);
-    char *at = password_encode(made.salt, made.salt_len, text + n);
+    char *at = text
+               + snprintf(text, PASSWORD_TEXT, "$scrypt$ln=%u,r=%u,p=%u$", made.ln,
+                          made.r, made.p);
+    at += base64_encode((bg_bytes){ made.salt, made.salt_len }, false, at);
     *at++ = '$';
-    *password_encode(made.hash, made.hash_len, at) = 0;
+    at[base64_encode((bg_bytes){ made.hash, made.hash_len }, false, at)] = 0;
     OPENSSL_cleanse(&made, sizeof made);
     return true;
 }
