@@ -9,7 +9,6 @@
 #include "fuzz_input.h"
 #include "http/fields.h"
 #include "http/response.h"
-#include "http/target.h"
 #include "support/http_story.h"
 
 /* These objects keep their memory from one input to the next. */

@@ -18,7 +18,6 @@
 
 #include "http/fields.h"
 #include "http/http.h"
-#include "http/target.h"
 #include "json.h"
 #include "json_read.h"
 #include "request/session.h"

@@ -7,7 +7,6 @@
 
 #include "http/fields.h"
 #include "http/response.h"
-#include "http/target.h"
 #include "support/check.h"
 #include "support/http_story.h"
 
