@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* SIGTERM and SIGINT: the first signal stops the service after the requests in progress have been
- * answered; the second stops it immediately and interrupts jobs (main/interrupt.h). */
+ * answered; the second stops it immediately and interrupts jobs (main/run.c). */
 static void main_stop(int number)
 {
     /* two threads may handle signals at the same time */

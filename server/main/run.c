@@ -9,7 +9,6 @@
 #include "fronts/fronts.h"
 #include "gates/gates.h"
 #include "ledger.h"
-#include "main/interrupt.h"
 #include "main/startup.h"
 #include "observe/observer.h"
 #include "persist/persist.h"
@@ -44,7 +43,9 @@ enum {
     SERVER_SLACK = 16 << 20,
     SERVER_SHARE = 32,
     SERVER_TRIM = 2 << 20,
-    SERVER_MAP = 1 << 20
+    SERVER_MAP = 1 << 20,
+    INTERRUPT_GRACE = 1000, /* milliseconds */
+    INTERRUPT_TICK = 10     /* milliseconds */
 };
 
 extern const struct command connection_commands[], keyspace_commands[],
@@ -459,6 +460,77 @@ static void server_serve(struct server *server, int wake_fd)
     session_fini(&session);
 }
 
+/* ---- Interruption ------------------------------------------------------------------------ */
+
+/*
+ * An orderly shutdown joins all threads. A thread may be in the middle of a long operation, such as
+ * a job, a snapshot or a gate's build, which cannot be canceled at every point. If an immediate stop
+ * (a second signal, or SHUTDOWN NOW) has not finished after INTERRUPT_GRACE milliseconds, a thread
+ * ends the process. Clients of interrupted jobs see a closed connection.
+ *
+ * Ending the process is safe for the data, because the data directory then is as after a crash: all
+ * acknowledged changes are in the journal, an unfinished file has no record, and the next start
+ * deletes it (persist/persist.c, P1 to P6).
+ */
+struct interrupt {
+    const struct server *server;
+    int wake_fd;
+    bool started;
+    _Atomic bool finished;
+    pthread_t thread;
+};
+
+/* Ends the process while jobs, builds or snapshots are running. The sync makes changes
+ * durable that the policy `everysec` or `no` has only written to the OS. */
+static _Noreturn void server_abandon(const struct server *server)
+{
+    const bool kept = persist_sync(server->persist);
+    startup_remove_pid_file(settings_now(server->store)->pid_file);
+    log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 },
+              "stopped; operations in progress were interrupted");
+    _exit(kept ? 0 : SERVER_FAILED);
+}
+
+static void *interrupt_run(void *context)
+{
+    struct interrupt *interrupt = context;
+    struct pollfd wake = { .fd = interrupt->wake_fd, .events = POLLIN };
+    uint64_t end = UINT64_MAX;
+    while (!server_is_stopping()) {
+        (void)poll(&wake, 1, -1);
+    }
+    while (!atomic_load(&interrupt->finished)) {
+        if (end == UINT64_MAX && server_stops_at_once()) {
+            end = clock_ticks() + INTERRUPT_GRACE;
+        }
+        if (clock_ticks() >= end) {
+            server_abandon(interrupt->server);
+        }
+        (void)poll(NULL, 0, INTERRUPT_TICK);
+    }
+    return NULL;
+}
+
+/* Starts the thread. `wake_fd` is the result of server_open_wake. */
+static bool interrupt_start(struct interrupt *interrupt, int wake_fd)
+{
+    interrupt->wake_fd = wake_fd;
+    interrupt->started =
+        pthread_create(&interrupt->thread, NULL, interrupt_run, interrupt) == 0;
+    return interrupt->started;
+}
+
+/* Stops the thread, if it was started. Does not return if the process is being ended. */
+static void interrupt_finish(struct interrupt *interrupt)
+{
+    if (interrupt->started) {
+        atomic_store(&interrupt->finished, true);
+        server_stop(false); /* wakes the thread if startup has failed */
+        (void)pthread_join(interrupt->thread, NULL);
+        interrupt->started = false;
+    }
+}
+
 /* ---- Shutdown ---------------------------------------------------------------------------- */
 
 /* Waits up to shutdown-grace for connections to finish their requests. */
@@ -480,18 +552,6 @@ static void server_drain(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_join(server->workers[i]);
     }
-}
-
-/* Ends the process while jobs, builds or snapshots are running (interrupt.h). The sync makes changes
- * durable that the policy `everysec` or `no` has only written to the OS. */
-static void server_abandon(void *context)
-{
-    const struct server *server = context;
-    const bool kept = persist_sync(server->persist);
-    startup_remove_pid_file(settings_now(server->store)->pid_file);
-    log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 },
-              "stopped; operations in progress were interrupted");
-    _exit(kept ? 0 : SERVER_FAILED);
 }
 
 static bool server_unmake(struct server *server, struct interrupt *interrupt)
@@ -564,7 +624,7 @@ int server_run(struct settings_store *store)
     bg_memory_set_guard(&guard);
     server_return_early();
     struct server *server = calloc(1, sizeof *server);
-    struct interrupt interrupt = { .end = server_abandon, .context = server };
+    struct interrupt interrupt = { .server = server };
     int code = SERVER_FAILED;
     if (!server) {
         return SERVER_FAILED;
