@@ -143,7 +143,6 @@ static void access_wait(struct web_request *request, uint64_t milliseconds)
     web_header(request, "Retry-After", text);
 }
 
-/* Authenticates a user by name and password. */
 static enum web_access access_log_in(struct web_request *request,
                                      const struct http_credentials *is, bool waits)
 {

@@ -5,7 +5,6 @@
 #include "api/handlers.h"
 
 #include "args.h"
-#include "core/server.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,18 +5,14 @@
  * so equal filters have equal tags on every machine.
  */
 #include "api/web.h"
-#include "args.h"
 #include "clock.h"
-#include "core/server.h"
 #include "error_text.h"
 #include "text.h"
 #include "util/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Saves a filter's base to a file in the data directory and unlinks the file. Returns its

@@ -9,7 +9,6 @@
 
 static const char *const family_names[] = { "bg", "bf", "cf", "bg" };
 
-/* Computes the false-positive rate that clients reported with BG.OBSERVE. */
 bool filter_observed(const struct object *object, const bg_slot_info *stats,
                      bg_estimate *observed)
 {

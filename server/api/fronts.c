@@ -76,7 +76,6 @@ static void fronts_json_group(struct json *json, const struct front_group *group
     json_close(json, '}');
 }
 
-/* Writes the number of requests and their durations. */
 static void fronts_json_times(struct json *json, const char *name,
                               const struct front_times *times)
 {

@@ -7,7 +7,6 @@
 #include "clock.h"
 #include "core/server.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
@@ -315,7 +314,6 @@ static void gates_post_rebuild(struct web_request *request)
     }
 }
 
-/* Reads the elements of a list. Returns their number. */
 static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
 {
     struct json_span text;

@@ -345,7 +345,6 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
     }
 }
 
-/* Finds the filter with this name. Returns false after sending an error. */
 static bool keys_find(struct web_request *request, bg_bytes name, struct keys *keys)
 {
     const unsigned need = keys->adds ? USER_READ | USER_WRITE : USER_READ;

@@ -271,7 +271,6 @@ static bool list_read(struct web_request *request, struct listing *list)
     return !has_cursor || list_read_cursor(request, list);
 }
 
-/* Returns the index of the first row of the page. */
 static size_t list_first(const struct listing *list)
 {
     const struct row after = { .name = list->after };

@@ -11,8 +11,6 @@
 #include "api/handlers.h"
 #include "core/server.h"
 #include "gates/gates.h"
-#include "persist/persist.h"
-#include "request/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +68,6 @@ struct gathering {
     bool cheap;
 };
 
-/* Adds a filter whose name is already in g->names. */
 static void gathered_add(struct gathered *g, const struct gathering *gathering,
                          struct figures figures, bg_metrics_item item)
 {

@@ -63,7 +63,6 @@ static void own_of(const struct own *own, const char *form, const char *filter,
     own_sample(own, labels, value);
 }
 
-/* Writes a sample with one additional label. */
 static void own_of_by(const struct own *own, const char *filter, const char *label,
                       const char *value, uint64_t count)
 {
@@ -347,7 +346,6 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
     }
 }
 
-/* Writes the groups of counters from `first` to `end`. */
 static void own_fronts_groups(struct own *own, const struct own_fronts *all,
                               size_t first, size_t end)
 {

@@ -5,15 +5,12 @@
 #include "args.h"
 #include "core/server.h"
 #include "fronts/fronts.h"
-#include "observe/observer.h"
 #include "persist/persist.h"
 #include "resp/resp_reply.h"
 #include "text.h"
 #include "util/base64.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include "gates/gates.h"
 #include "util/log.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

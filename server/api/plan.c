@@ -3,7 +3,6 @@
  * curves as JSON.
  */
 #include "api/handlers.h"
-#include "args.h"
 #include "plan_rows.h"
 
 #include <math.h>

@@ -23,7 +23,6 @@
 #include "error_text.h"
 #include "http/response.h"
 #include "ledger.h"
-#include "persist/persist.h"
 #include "request/conn.h"
 #include "request/worker.h"
 #include "text.h"
@@ -185,7 +184,6 @@ static void web_check_size(struct web_request *request)
     }
 }
 
-/* Writes the head and body of a response to a connection. */
 static void web_send(struct conn *conn, struct web_request *request)
 {
     struct http_state *http = conn->http;
@@ -326,7 +324,6 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     web_skip(conn);
 }
 
-/* Rejects a request because memory for it could not be allocated. */
 static void web_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -465,7 +462,6 @@ static void web_job_done(struct job *job)
     free(mine);
 }
 
-/* Creates a job. Returns NULL if out of memory. */
 static struct web_job *web_job_create(void)
 {
     struct web_job *job = NULL;
@@ -605,7 +601,6 @@ static bool web_open_upload(struct conn *conn)
     return http->upload >= 0;
 }
 
-/* Reads the body of an authorized request. */
 static void web_read_rest(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -690,7 +685,6 @@ static void web_head_done(struct conn *conn)
     web_answer_free(&request.answer); /* needed if the response was not sent */
 }
 
-/* Copies the head of a request. Returns false if out of memory. */
 static bool web_keep_head(struct http_state *http, const char *bytes, size_t n)
 {
     if (!ledger_reserve_small(n)) {

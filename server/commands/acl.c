@@ -6,8 +6,6 @@
 #include "core/server.h"
 #include "request/cmd.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 static void acl_whoami(struct request *request)

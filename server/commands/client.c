@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 /* ---- Selecting connections --------------------------------------------------------------- */
 
@@ -183,7 +182,6 @@ static uint64_t facts_seconds(uint64_t since, uint64_t now)
     return now > since ? (now - since) / 1000 : 0;
 }
 
-/* Writes one line of the CLIENT LIST reply, including the newline. */
 static void facts_write(const struct facts *facts, uint64_t now, struct buffer *out)
 {
     const struct client *c = &facts->client;

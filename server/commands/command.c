@@ -7,7 +7,6 @@
 #include "pattern.h"
 #include "request/cmd.h"
 
-#include <stdlib.h>
 #include <strings.h>
 
 static const struct command_table *command_table_of(const struct request *request)

@@ -6,7 +6,6 @@
 #include "letters.h"
 #include "pattern.h"
 #include "request/cmd.h"
-#include "request/slowlog.h"
 #include "request/totals.h"
 #include "util/log.h"
 

@@ -7,8 +7,6 @@
 #include "request/multi.h"
 #include "util/log.h"
 
-#include <stdio.h>
-
 /* ---- Logging in ---------------------------------------------------------------------------- */
 
 enum login {

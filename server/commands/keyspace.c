@@ -10,11 +10,8 @@
 #include "persist/persist.h"
 #include "request/cmd.h"
 
-#include <limits.h>
-
 static const char keyspace_missing[] = "ERR no such key";
 
-/* Returns the entry whose name is given in an argument, or NULL. */
 static struct entry *keyspace_find(struct request *request, size_t i)
 {
     return session_find(session_of(request), request->argv[i]);
@@ -156,7 +153,6 @@ static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo
     return err;
 }
 
-/* Drops the entries that the user may write to. */
 static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {

@@ -70,7 +70,6 @@ static void syntax_lower(char *to, const char *from)
     letters_lower(to, n + 1, from, n);
 }
 
-/* Returns the type of a value, given its name. */
 static enum syntax_type syntax_type_of(const char *name)
 {
     static const char *const integers[] = {
@@ -153,7 +152,6 @@ static struct syntax_node *parse_value(struct parser *p)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Parses bracketed alternatives into one node. */
 static struct syntax_node *parse_group(struct parser *p, char end)
 {
     struct chain chain;

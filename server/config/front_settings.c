@@ -71,7 +71,6 @@ static bool front_set(const struct front_word *word, const char *text,
     return false;
 }
 
-/* Parses NAME=VALUE. */
 static bool front_read_word(const char *text, struct front_settings *front,
                             char why[SETTINGS_WHY])
 {

@@ -216,7 +216,6 @@ static bool setting_read_number(const struct setting *s, const char *value, void
     return true;
 }
 
-/* Describes the values that a setting accepts. */
 static void setting_expect(const struct setting *s, char *text, size_t room)
 {
     size_t n = 0;

@@ -61,7 +61,6 @@ static uint64_t guesses_mix(const struct guesses *guesses, uint64_t x)
     return x ^ x >> 29;
 }
 
-/* Hashes an address and a name into one number. */
 static uint64_t guesses_who(const struct guesses *guesses, const char *address,
                             bg_bytes name)
 {

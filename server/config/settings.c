@@ -17,7 +17,6 @@
 #include "util/quiet.h"
 #include "util/words.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

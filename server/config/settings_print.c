@@ -259,7 +259,6 @@ static void settings_print_man_section(FILE *to, const char *title, const char *
     }
 }
 
-/* "name VALUE", or "name=VALUE" */
 static void settings_print_man_tag(FILE *to, const char *name, const char *between,
                                    const char *value)
 {

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include <openssl/crypto.h>
 
@@ -60,7 +59,6 @@ void *settings_pool_take(struct settings_pool *pool, size_t bytes)
     return piece->memory;
 }
 
-/* Copies a string to the pool. Returns NULL if out of memory. */
 static const char *settings_value_keep(struct settings_draft *draft, const char *text)
 {
     const size_t n = strlen(text) + 1;
@@ -297,7 +295,6 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
     return true;
 }
 
-/* Parses one word into a field. */
 static bool settings_value_set(struct settings_draft *draft, const char *where,
                                const struct setting *setting, const char *text,
                                void *field)
@@ -351,7 +348,6 @@ static bool settings_value_room(struct settings_draft *draft, void **items,
     return true;
 }
 
-/* Adds a line, which consists of a name and further words. */
 static bool settings_value_line(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
@@ -375,7 +371,6 @@ static bool settings_value_line(struct settings_draft *draft, const char *where,
 
 /* ---- Gates -------------------------------------------------------------------------------- */
 
-/* Parses a "NAME=VALUE" setting of a gate. */
 static bool settings_gate_word(struct gate_settings *gate, const char *word,
                                char why[SETTINGS_WHY])
 {

@@ -11,8 +11,6 @@
 #include "number.h"
 #include "pattern.h"
 
-#include <openssl/crypto.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -35,7 +33,6 @@ bool user_commands_init(struct user_commands *commands,
     return n <= most && commands->count <= 64 * USER_COMMAND_WORDS;
 }
 
-/* Returns the command with the given index. */
 static const struct command *user_command(const struct user_commands *commands,
                                           size_t number)
 {

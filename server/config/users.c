@@ -140,7 +140,6 @@ static int users_compare(const void *a, const void *b)
                   user_name(*(struct user *const *)b));
 }
 
-/* Finds a user by name in a sorted array. Returns NULL if there is none. */
 static struct user *users_find(struct user *const *items, size_t count, bg_bytes name)
 {
     size_t low = 0, high = count;

@@ -90,7 +90,6 @@ const struct secret_source *keyrings_source(const struct keyrings *keyrings)
 
 /* ---- Reloading --------------------------------------------------------------------------- */
 
-/* Returns the secret with this name, or NULL if there is none. */
 static const uint8_t *keyrings_secret(const bg_keyring *ring, const char *name)
 {
     uint8_t key_id[BG_KEY_ID_BYTES] = { 0 };

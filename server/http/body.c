@@ -37,7 +37,6 @@ bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t
     return true;
 }
 
-/* Reads the line that contains a chunk's size. */
 static enum http_body_result http_body_size(struct http_body *b, char c)
 {
     const int digit = hex_digit(c);
@@ -61,7 +60,6 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Reads the trailers after the last chunk. */
 static enum http_body_result http_body_trailer(struct http_body *b, char c)
 {
     if (++b->line > BODY_TRAILERS) {
@@ -97,7 +95,6 @@ static enum http_body_result http_body_expect(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Reads a byte of the framing. */
 static enum http_body_result http_body_frame(struct http_body *b, char c)
 {
     switch (b->state) {

@@ -104,7 +104,6 @@ enum http_found http_parameter(const struct http_request *r, const char *name,
 
 /* ---- Fields ------------------------------------------------------------------------------ */
 
-/* Compares bytes, ignoring case. */
 static bool http_fields_equal(const char *a, size_t an, const char *b, size_t bn)
 {
     if (an != bn) {
@@ -396,7 +395,6 @@ static size_t http_fields_skip(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* Returns whether one field's list of tags contains `tag`. */
 static enum http_match http_fields_tags(bg_bytes list, const char *tag, bool weak_too)
 {
     const char *text = list.data;

@@ -246,7 +246,6 @@ struct http_seen {
     unsigned hosts, lengths, encodings;
 };
 
-/* Interprets one field and updates the request. */
 static enum http_result http_mind(struct http_request *r,
                                   const struct http_field *field,
                                   struct http_seen *seen)
@@ -276,7 +275,6 @@ static enum http_result http_mind(struct http_request *r,
     return HTTP_OK;
 }
 
-/* Interprets the complete head. */
 static enum http_result http_settle(struct http_request *r)
 {
     struct http_seen seen = { 0 };

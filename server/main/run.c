@@ -27,9 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -164,7 +162,6 @@ static void server_on_safe(void *context)
     }
 }
 
-/* Logs gate events as service events. */
 static void server_gate_event(void *context, const struct gate_event *event)
 {
     static const enum log_event_kind kinds[] = {
@@ -586,7 +583,6 @@ static bool server_unmake(struct server *server, struct interrupt *interrupt)
     return kept;
 }
 
-/* Starts all workers. Logs an error if a worker cannot be started. */
 static bool server_start_workers(struct server *server)
 {
     size_t started = 0;

@@ -293,7 +293,6 @@ bool startup_watchdog(void)
     return startup_notify("WATCHDOG=1");
 }
 
-/* Returns the number in an environment variable, or 0 if the variable is not set. */
 static unsigned long startup_number(const char *name)
 {
     const char *text = startup_variable(name);

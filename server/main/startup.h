@@ -11,7 +11,6 @@
 #include "config/settings.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Sets up the process: ignores SIGPIPE, makes new files accessible only to their owner, and

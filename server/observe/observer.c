@@ -426,7 +426,6 @@ static struct watched_gate *watched_gate_get(struct observer *o, const char *nam
     return &o->gates[o->gates_count++];
 }
 
-/* Examines a gate's filter if it has changed. */
 static void observer_examine_gate(void *context, const struct gate_about *about)
 {
     struct observer *o = context;

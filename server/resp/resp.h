@@ -46,7 +46,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct resp_limits {
     size_t arguments; /* maximum number of arguments in one request */
@@ -107,8 +106,6 @@ struct resp_parser {
  * outlive the parser. */
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_parser_free(struct resp_parser *p);
-
-/* Discards an incomplete request or an error. */
 
 /* Parses the next request as described above. bytes[0] is the first byte that the last call did
  * not consume. */

@@ -1,7 +1,6 @@
 /* base64.c - see base64.h. */
 #include "util/base64.h"
 
-#include <stdint.h>
 #include <string.h>
 
 static const char base64_digits[] =

@@ -25,7 +25,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { QUIET_SEATS = 256 };

@@ -17,7 +17,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Maximum number of bytes that squeezing can add. */
 enum { SQUEEZE_MORE = 12 };

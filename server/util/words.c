@@ -44,7 +44,6 @@ static const char *words_escape(struct words_line *line)
     return "invalid escape in double quotes; use \\\" \\\\ \\n \\r \\t or \\xHH";
 }
 
-/* Parses a quoted part, after the opening quote. */
 static const char *words_quoted(struct words_line *line, char quote)
 {
     while (line->at < line->end && *line->at != quote) {
