@@ -95,8 +95,7 @@ static void settings_set_text(struct settings_draft *draft, const char *where,
                               const struct setting *setting, char *text)
 {
     struct words words;
-    if (setting->type != SETTING_LIST && setting->type != SETTING_USER
-        && setting->type != SETTING_GATE && setting->type != SETTING_SHARDED) {
+    if (!setting_is_list(setting)) {
         (void)settings_draft_set(draft, where, setting->name, &text, 1);
         return;
     }
@@ -541,27 +540,6 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
 }
 
 /* ---- SIGHUP ----------------------------------------------------------------------------------- */
-
-static size_t settings_field_bytes(enum setting_type type)
-{
-    switch (type) {
-    case SETTING_TEXT:
-    case SETTING_SECRET: return sizeof(const char *);
-    case SETTING_LIST: return sizeof(struct settings_list);
-    case SETTING_COUNT:
-    case SETTING_BYTES:
-    case SETTING_MEMORY:
-    case SETTING_OCTAL: return sizeof(uint64_t);
-    case SETTING_RATE:
-    case SETTING_SECONDS: return sizeof(double);
-    case SETTING_SWITCH: return sizeof(bool);
-    case SETTING_CHOICE: return sizeof(int);
-    case SETTING_USER:
-    case SETTING_GATE:
-    case SETTING_SHARDED: return sizeof(struct settings_lines);
-    }
-    return 0;
-}
 
 /* Resets options that require a restart to their current values, which are in the first pool, and
  * reports differences. */

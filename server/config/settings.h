@@ -231,9 +231,9 @@ enum setting_type {
     SETTING_SECONDS, /* double, parsed by number_seconds */
     SETTING_SWITCH,  /* bool: yes or no */
     SETTING_CHOICE,  /* int, an index in `choices` */
-    SETTING_USER,    /* struct settings_lines */
-    SETTING_GATE,    /* struct settings_lines */
-    SETTING_SHARDED  /* struct settings_lines */
+    SETTING_USER,    /* struct settings_lines, as all types below */
+    SETTING_GATE,
+    SETTING_SHARDED
 };
 
 /* When an option can change. */
@@ -278,6 +278,18 @@ struct settings_draft {
     size_t files; /* number of files read so far */
 };
 
+/* Returns whether an option takes several words. */
+static inline bool setting_is_list(const struct setting *setting)
+{
+    return setting->type == SETTING_LIST || setting->type >= SETTING_USER;
+}
+
+/* Writes the choices of an option, such as "always, everysec, no", or "" if it has none. */
+void settings_choices(const struct setting *setting, char *text, size_t room);
+
+/* Returns the size of a field of this type in struct settings. */
+size_t settings_field_bytes(enum setting_type type);
+
 /* Returns whether an option has the same value in `a` and `b`. */
 bool settings_same(const struct setting *setting, const struct settings *a,
                    const struct settings *b);
@@ -287,8 +299,9 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
 
-/* Report an error or a warning, preceded by its location: "FILE:LINE: ..." */
-void settings_mistake(struct settings_draft *draft, const char *where,
+/* Report an error or a warning, preceded by its location: "FILE:LINE: ...". settings_mistake returns
+ * false. */
+bool settings_mistake(struct settings_draft *draft, const char *where,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));

@@ -153,9 +153,8 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
                                     const char *path)
 {
     if (*path && access(path, R_OK) != 0) {
-        settings_mistake(draft, "", "%s: cannot read %.400s: %s", name, path,
-                         text_errno(errno));
-        return false;
+        return settings_mistake(draft, "", "%s: cannot read %.400s: %s", name, path,
+                                text_errno(errno));
     }
     return *path != 0;
 }

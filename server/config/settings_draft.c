@@ -80,33 +80,19 @@ void settings_draft_free(struct settings_draft *draft)
 
 /* ---- As text ----------------------------------------------------------------------------- */
 
-/* Text that consists of words separated by spaces. */
-struct settings_text {
-    char *text;
-    size_t used, room;
-};
-
-static void settings_draft_word(struct settings_text *to, const char *word)
+/* Appends a word, preceded by a separator unless it is the first. */
+static void settings_draft_word(char *text, size_t room, const char *separator,
+                                const char *word)
 {
-    const int n = snprintf(to->text + to->used, to->room - to->used, "%s%s",
-                           to->used ? " " : "", word);
-    to->used += n > 0 ? (size_t)n : 0;
-    to->used = to->used < to->room ? to->used : to->room - 1;
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, room - used, "%s%s", used ? separator : "", word);
 }
 
-static void settings_draft_several(const struct setting *setting, const void *field,
-                                   struct settings_text *to)
+void settings_choices(const struct setting *setting, char *text, size_t room)
 {
-    if (setting->type == SETTING_LIST) {
-        const struct settings_list *list = field;
-        for (size_t i = 0; i < list->count; i++) {
-            settings_draft_word(to, list->items[i]);
-        }
-    } else {
-        const struct settings_lines *lines = field;
-        for (size_t i = 0; i < lines->count; i++) {
-            settings_draft_word(to, lines->items[i].words[0]);
-        }
+    *text = 0;
+    for (size_t i = 0; setting->choices && setting->choices[i]; i++) {
+        settings_draft_word(text, room, ", ", setting->choices[i]);
     }
 }
 
@@ -125,7 +111,8 @@ const char *settings_show(const struct setting *setting, const void *of, char *t
                           size_t room)
 {
     const void *field = (const char *)of + setting->at;
-    struct settings_text several = { text, 0, room };
+    const struct settings_list *list = field;
+    const struct settings_lines *lines = field;
     *text = 0;
     switch (setting->type) {
     case SETTING_TEXT:
@@ -154,9 +141,17 @@ const char *settings_show(const struct setting *setting, const void *of, char *t
         (void)snprintf(text, room, "%s", setting->choices[*(const int *)field]);
         break;
     case SETTING_LIST:
+        for (size_t i = 0; i < list->count; i++) {
+            settings_draft_word(text, room, " ", list->items[i]);
+        }
+        break;
     case SETTING_USER:
     case SETTING_GATE:
-    case SETTING_SHARDED: settings_draft_several(setting, field, &several); break;
+    case SETTING_SHARDED:
+        for (size_t i = 0; i < lines->count; i++) {
+            settings_draft_word(text, room, " ", lines->items[i].words[0]);
+        }
+        break;
     }
     return text;
 }
@@ -187,6 +182,27 @@ static bool settings_same_lines(const struct settings_lines *a,
     return same;
 }
 
+size_t settings_field_bytes(enum setting_type type)
+{
+    switch (type) {
+    case SETTING_TEXT:
+    case SETTING_SECRET: return sizeof(const char *);
+    case SETTING_LIST: return sizeof(struct settings_list);
+    case SETTING_COUNT:
+    case SETTING_BYTES:
+    case SETTING_MEMORY:
+    case SETTING_OCTAL: return sizeof(uint64_t);
+    case SETTING_RATE:
+    case SETTING_SECONDS: return sizeof(double);
+    case SETTING_SWITCH: return sizeof(bool);
+    case SETTING_CHOICE: return sizeof(int);
+    case SETTING_USER:
+    case SETTING_GATE:
+    case SETTING_SHARDED: return sizeof(struct settings_lines);
+    }
+    return 0;
+}
+
 bool settings_same(const struct setting *setting, const struct settings *a,
                    const struct settings *b)
 {
@@ -195,18 +211,10 @@ bool settings_same(const struct setting *setting, const struct settings *a,
     case SETTING_TEXT:
     case SETTING_SECRET:
         return strcmp(*(const char *const *)x, *(const char *const *)y) == 0;
-    case SETTING_COUNT:
-    case SETTING_BYTES:
-    case SETTING_MEMORY:
-    case SETTING_OCTAL: return *(const uint64_t *)x == *(const uint64_t *)y;
-    case SETTING_RATE:
-    case SETTING_SECONDS: return *(const double *)x == *(const double *)y;
-    case SETTING_SWITCH: return *(const bool *)x == *(const bool *)y;
-    case SETTING_CHOICE: return *(const int *)x == *(const int *)y;
     case SETTING_LIST: return settings_same_list(x, y);
     case SETTING_USER:
     case SETTING_GATE:
     case SETTING_SHARDED: return settings_same_lines(x, y);
+    default: return memcmp(x, y, settings_field_bytes(setting->type)) == 0;
     }
-    return false;
 }

@@ -38,19 +38,6 @@ static void settings_print_wrapped(FILE *to, const char *text, const char *front
     }
 }
 
-/* Writes the choices of an option, such as "always, everysec, no", or "" if it has none. */
-static const char *settings_print_choices(const struct setting *setting, char *text,
-                                          size_t room)
-{
-    *text = 0;
-    for (size_t i = 0; setting->choices && setting->choices[i]; i++) {
-        const size_t used = strlen(text);
-        (void)snprintf(text + used, room - used, "%s%s", i ? ", " : "",
-                       setting->choices[i]);
-    }
-    return text;
-}
-
 /* ---- --help ------------------------------------------------------------------------------ */
 
 static void settings_print_help_item(FILE *to, const char *left, const char *text)
@@ -77,7 +64,7 @@ static void settings_print_help_item(FILE *to, const char *left, const char *tex
 static void settings_print_help_option(FILE *to, const struct setting *setting)
 {
     char left[128], text[512], choices[128];
-    (void)settings_print_choices(setting, choices, sizeof choices);
+    settings_choices(setting, choices, sizeof choices);
     const char *end =
         strstr(setting->help, ". "); /* --help prints only the first sentence */
     const int n = (int)(end ? end - setting->help : (long)strlen(setting->help) - 1);
@@ -146,7 +133,7 @@ static void settings_print_config_option(FILE *to, const struct setting *setting
 {
     char choices[128], line[256];
     settings_print_example(to, setting->help);
-    (void)settings_print_choices(setting, choices, sizeof choices);
+    settings_choices(setting, choices, sizeof choices);
     (void)snprintf(line, sizeof line, "%s%s%sCan be changed %s.",
                    *choices ? "One of " : "", choices, *choices ? ". " : "",
                    settings_print_change(setting->change));
@@ -283,7 +270,8 @@ static void settings_print_man_option(FILE *to, const struct setting *setting)
     char choices[128];
     settings_print_man_tag(to, setting->name, " ", setting->value);
     roff_paragraphs(to, setting->help);
-    if (*settings_print_choices(setting, choices, sizeof choices)) {
+    settings_choices(setting, choices, sizeof choices);
+    if (*choices) {
         (void)fprintf(to, "One of ");
         roff_inside(to, choices);
         (void)fprintf(to, ".\n");

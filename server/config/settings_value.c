@@ -92,13 +92,14 @@ settings_value_tell(struct settings_draft *draft, bool mistake, const char *wher
     draft->tell(draft->context, mistake, text);
 }
 
-void settings_mistake(struct settings_draft *draft, const char *where,
+bool settings_mistake(struct settings_draft *draft, const char *where,
                       const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     settings_value_tell(draft, true, where, format, arguments);
     va_end(arguments);
+    return false;
 }
 
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
@@ -108,12 +109,6 @@ void settings_doubt(struct settings_draft *draft, const char *where, const char 
     va_start(arguments, format);
     settings_value_tell(draft, false, where, format, arguments);
     va_end(arguments);
-}
-
-static bool settings_value_no_memory(struct settings_draft *draft, const char *where)
-{
-    settings_mistake(draft, where, "out of memory");
-    return false;
 }
 
 /* Describes the accepted values: "a whole number from 0 to 65535". */
@@ -162,9 +157,8 @@ static bool settings_value_wrong(struct settings_draft *draft, const char *where
 {
     char expected[160];
     settings_value_expected(setting, expected, sizeof expected);
-    settings_mistake(draft, where, "%s: found '%.80s', expected %s", setting->name,
-                     found, expected);
-    return false;
+    return settings_mistake(draft, where, "%s: found '%.80s', expected %s",
+                            setting->name, found, expected);
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
@@ -243,22 +237,19 @@ static bool settings_value_choice(struct settings_draft *draft, const char *wher
                                   const struct setting *setting, const char *text,
                                   int *field)
 {
-    char all[160] = "";
+    char all[160];
     size_t n = 0;
     for (; setting->choices[n]; n++) {
         if (strcmp(setting->choices[n], text) == 0) {
             *field = (int)n;
             return true;
         }
-        const size_t used = strlen(all);
-        (void)snprintf(all + used, sizeof all - used, "%s%s", n ? ", " : "",
-                       setting->choices[n]);
     }
+    settings_choices(setting, all, sizeof all);
     const char *near = nearest_name(text, setting->choices, n);
-    settings_mistake(draft, where, "%s: found '%.80s', expected one of %s%s%s%s",
-                     setting->name, text, all, near ? "; did you mean " : "",
-                     near ? near : "", near ? "?" : "");
-    return false;
+    return settings_mistake(draft, where, "%s: found '%.80s', expected one of %s%s%s%s",
+                            setting->name, text, all, near ? "; did you mean " : "",
+                            near ? near : "", near ? "?" : "");
 }
 
 static bool settings_value_text(struct settings_draft *draft, const char *where,
@@ -266,7 +257,7 @@ static bool settings_value_text(struct settings_draft *draft, const char *where,
 {
     const char *copy = settings_value_keep(draft, text);
     if (!copy) {
-        return settings_value_no_memory(draft, where);
+        return settings_mistake(draft, where, "out of memory");
     }
     *field = copy;
     return true;
@@ -278,9 +269,9 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
 {
     struct settings_list list = { .count = 0 };
     if (n > SETTINGS_LIST_MAX) {
-        settings_mistake(draft, where, "%s: found %zu values, expected at most %d",
-                         setting->name, n, SETTINGS_LIST_MAX);
-        return false;
+        return settings_mistake(draft, where,
+                                "%s: found %zu values, expected at most %d",
+                                setting->name, n, SETTINGS_LIST_MAX);
     }
     const bool none = n == 1 && !*words[0] && !*setting->initial;
     for (size_t i = 0; i < n && !none; i++) {
@@ -362,7 +353,7 @@ static bool settings_value_line(struct settings_draft *draft, const char *where,
         good = (copies[i] = settings_value_keep(draft, words[i])) != NULL;
     }
     if (!good) {
-        return settings_value_no_memory(draft, where);
+        return settings_mistake(draft, where, "out of memory");
     }
     lines->items = items;
     lines->items[lines->count++] = (struct settings_line){ copies, n, place };
@@ -428,52 +419,42 @@ static bool settings_value_fits(struct settings_draft *draft, const char *where,
 {
     for (size_t i = 0; i < lines->count; i++) {
         if (strcmp(lines->items[i].words[0], name) == 0) {
-            settings_mistake(draft, where, "%s: '%.80s' is already defined in %s",
-                             option, name, lines->items[i].where);
-            return false;
+            return settings_mistake(draft, where,
+                                    "%s: '%.80s' is already defined in %s", option,
+                                    name, lines->items[i].where);
         }
     }
     if (lines->count == SETTINGS_GATES_MAX) {
-        settings_mistake(draft, where, "%s: too many lines (maximum: %d)", option,
-                         SETTINGS_GATES_MAX);
-        return false;
+        return settings_mistake(draft, where, "%s: too many lines (maximum: %d)",
+                                option, SETTINGS_GATES_MAX);
     }
     return true;
 }
 
-static bool settings_value_sharded(struct settings_draft *draft, const char *where,
-                                   char *const *words, size_t n,
-                                   struct settings_lines *lines)
-{
-    const struct settings_line line = { (const char *const *)words, n, where };
-    struct front_settings front;
-    char why[SETTINGS_WHY];
-    if (!settings_value_fits(draft, where, "sharded", words[0], lines)) {
-        return false;
-    }
-    if (!front_settings_read(&line, &front, why)) {
-        settings_mistake(draft, where, "sharded %.40s: %s", words[0], why);
-        return false;
-    }
-    return settings_value_line(draft, where, words, n, lines);
-}
-
-static bool settings_value_gate(struct settings_draft *draft, const char *where,
-                                char *const *words, size_t n,
-                                struct settings_lines *lines)
+/* Adds a line that defines a gate or a sharded filter, if the line is valid. */
+static bool settings_value_filter(struct settings_draft *draft, const char *where,
+                                  const struct setting *setting, char *const *words,
+                                  size_t n, struct settings_lines *lines)
 {
     const struct settings_line line = { (const char *const *)words, n, where };
     struct gate_settings gate;
+    struct front_settings front;
     char why[SETTINGS_WHY];
-    if (!settings_value_fits(draft, where, "gate", words[0], lines)) {
+    bool good = false;
+    if (!settings_value_fits(draft, where, setting->name, words[0], lines)) {
         return false;
     }
-    if (!settings_gate(&line, &gate, why)) {
-        settings_mistake(draft, where, "gate %.40s: %s", words[0], why);
-        return false;
+    if (setting->type == SETTING_GATE) {
+        good = settings_gate(&line, &gate, why);
+        if (good) {
+            gate_settings_free(&gate);
+        }
+    } else {
+        good = front_settings_read(&line, &front, why);
     }
-    gate_settings_free(&gate);
-    return settings_value_line(draft, where, words, n, lines);
+    return good ? settings_value_line(draft, where, words, n, lines)
+                : settings_mistake(draft, where, "%s %.40s: %s", setting->name,
+                                   words[0], why);
 }
 
 /* ---- Options ------------------------------------------------------------------------------ */
@@ -491,9 +472,9 @@ static bool settings_value_unknown(struct settings_draft *draft, const char *whe
     }
     names[n++] = "include";
     const char *near = nearest_name(name, names, n);
-    settings_mistake(draft, where, "unknown option '%.80s'%s%s%s", name,
-                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-    return false;
+    return settings_mistake(draft, where, "unknown option '%.80s'%s%s%s", name,
+                            near ? "; did you mean " : "", near ? near : "",
+                            near ? "?" : "");
 }
 
 bool settings_draft_set(struct settings_draft *draft, const char *where,
@@ -504,20 +485,18 @@ bool settings_draft_set(struct settings_draft *draft, const char *where,
         return settings_value_unknown(draft, where, name);
     }
     void *field = (char *)&draft->settings + setting->at;
-    const bool several = setting->type == SETTING_LIST || setting->type == SETTING_USER
-                         || setting->type == SETTING_GATE
-                         || setting->type == SETTING_SHARDED;
+    const bool several = setting_is_list(setting);
     if (n == 0 || (n > 1 && !several)) {
-        settings_mistake(draft, where, "%s: found %zu values, expected %s%s", name, n,
-                         several ? "" : "one: ", setting->value);
-        return false;
+        return settings_mistake(draft, where, "%s: found %zu values, expected %s%s",
+                                name, n, several ? "" : "one: ", setting->value);
     }
     switch (setting->type) {
     case SETTING_LIST:
         return settings_value_list(draft, where, setting, words, n, field);
     case SETTING_USER: return settings_value_line(draft, where, words, n, field);
-    case SETTING_GATE: return settings_value_gate(draft, where, words, n, field);
-    case SETTING_SHARDED: return settings_value_sharded(draft, where, words, n, field);
+    case SETTING_GATE:
+    case SETTING_SHARDED:
+        return settings_value_filter(draft, where, setting, words, n, field);
     default: return settings_value_set(draft, where, setting, words[0], field);
     }
 }
