@@ -137,27 +137,6 @@ static void filters_fold(struct web_request *request)
 
 enum { FILTERS_MERGE = 1000 };
 
-/* Reads a list of names and appends them to the n names read so far. */
-static void filters_read_names(struct json_reader *r, bool base64, bg_bytes *names,
-                               size_t *n)
-{
-    struct json_span text;
-    if (!json_read_open(r, '[')) {
-        return;
-    }
-    while (json_read_element(r) && json_read_string(r, &text)) {
-        if (*n == FILTERS_MERGE) {
-            r->error = "at most 1000 names";
-            return;
-        }
-        bg_bytes *name = &names[(*n)++];
-        *name = (bg_bytes){ text.bytes, text.len };
-        if (base64 && !web_base64_read(*name, (char *)text.bytes, &name->len)) {
-            r->error = "base64";
-        }
-    }
-}
-
 static void filters_merge(struct web_request *request)
 {
     struct json_reader r;
@@ -170,7 +149,7 @@ static void filters_merge(struct web_request *request)
     while (json_read_member(&r, &member)) {
         const bool base64 = json_read_is(&member, "from_base64");
         if (base64 || json_read_is(&member, "from")) {
-            filters_read_names(&r, base64, from, &n);
+            web_read_list(&r, base64, from, FILTERS_MERGE, "at most 1000 names", &n);
         } else {
             (void)json_read_skip(&r);
         }

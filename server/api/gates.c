@@ -314,33 +314,22 @@ static void gates_post_rebuild(struct web_request *request)
     }
 }
 
-static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
-{
-    struct json_span text;
-    int n = 0;
-    while (json_read_element(r) && json_read_string(r, &text)) {
-        if (n == 1000) {
-            r->error = "at most 1000 keys";
-            break;
-        }
-        keys[n++] = (bg_bytes){ text.bytes, text.len };
-    }
-    return n;
-}
+enum { GATES_KEYS = 1000 };
 
-/* Reads the keys to look up. Returns their number, or -1 after sending an error. */
-static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
+/* Reads the keys to look up. Returns their number, or 0 after sending an error. */
+static size_t gates_read_keys(struct web_request *request, bg_bytes keys[GATES_KEYS])
 {
     struct json_reader r;
     struct json_span member;
     bool base64 = false;
-    int n = 0;
+    size_t n = 0;
     if (!web_body(request, &r)) {
-        return -1;
+        return 0;
     }
     while (json_read_member(&r, &member)) {
-        if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
-            n = gates_read_list(&r, keys);
+        if (json_read_is(&member, "keys")) {
+            n = 0;
+            web_read_list(&r, false, keys, GATES_KEYS, "at most 1000 keys", &n);
         } else if (json_read_is(&member, "encoding")) {
             (void)web_read_encoding(&r, &base64);
         } else if (!r.error) {
@@ -348,33 +337,32 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
         }
     }
     if (!web_body_end(request, &r)) {
-        return -1;
+        return 0;
     }
-    for (int i = 0; base64 && i < n; i++) {
+    for (size_t i = 0; base64 && i < n; i++) {
         if (!web_base64_read(keys[i], (char *)keys[i].data, &keys[i].len)) {
             web_error(request, 400, "bad_request", "keys: a key is not valid base64");
-            return -1;
+            return 0;
         }
     }
     if (n == 0) {
         web_error(request, 400, "bad_request", "keys: found none, expected 1 to 1000");
-        return -1;
     }
     return n;
 }
 
 static void gates_post_lookup(struct web_request *request)
 {
-    bg_bytes name, keys[1000];
-    bg_outcome outcomes[1000];
+    bg_bytes name, keys[GATES_KEYS];
+    bg_outcome outcomes[GATES_KEYS];
     bg_errinfo info = { 0 };
     struct json json;
     if (!gates_name(request, &name)) {
         return;
     }
-    const int n = gates_read_keys(request, keys);
+    const size_t n = gates_read_keys(request, keys);
     const uint64_t began = clock_nanoseconds();
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
                                         NULL, &outcomes[i], &info);
         if (err) {
@@ -382,11 +370,11 @@ static void gates_post_lookup(struct web_request *request)
             return;
         }
     }
-    if (n < 0 || !web_json_begin(request, &json)) {
+    if (n == 0 || !web_json_begin(request, &json)) {
         return;
     }
     json_list(&json, "results");
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const bool unknown =
             outcomes[i] == BG_OUTCOME_UNKNOWN || outcomes[i] == BG_OUTCOME_FAILED;
         json_object(&json, NULL);

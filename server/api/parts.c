@@ -368,6 +368,26 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
                      (size_t)(reader->at - reader->text), reader->error);
 }
 
+void web_read_list(struct json_reader *r, bool base64, bg_bytes *items, size_t most,
+                   const char *too_many, size_t *n)
+{
+    struct json_span text;
+    if (!json_read_open(r, '[')) {
+        return;
+    }
+    while (json_read_element(r) && json_read_string(r, &text)) {
+        if (*n == most) {
+            r->error = too_many;
+            return;
+        }
+        bg_bytes *item = &items[(*n)++];
+        *item = (bg_bytes){ text.bytes, text.len };
+        if (base64 && !web_base64_read(*item, (char *)text.bytes, &item->len)) {
+            r->error = "base64";
+        }
+    }
+}
+
 /* ---- Commands -------------------------------------------------------------------------------------- */
 
 /* Converts the error text of a command to an HTTP status and an error code. */

@@ -157,6 +157,14 @@ static void plan_row(struct json *json, const struct plan_rows *plans,
     json_close(json, '}');
 }
 
+/* Writes a list of n elements; `write` writes element i. */
+#define PLAN_LIST(name, n, write)                                                      \
+    json_list(json, name);                                                             \
+    for (size_t i = 0; i < (n); i++) {                                                 \
+        write;                                                                         \
+    }                                                                                  \
+    json_close(json, ']')
+
 /* Writes the sizes for rates from 0.5 down to 1e-7, except rates that the kind does not support. */
 static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind kind,
                        size_t points)
@@ -167,21 +175,9 @@ static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind
         const double part = points > 1 ? (double)i / (double)(points - 1) : 0;
         n += plan_for_rate(plans, kind, 0.5 * pow(2e-7, part), &sizes[n]);
     }
-    json_list(json, "bits_per_key");
-    for (size_t i = 0; i < n; i++) {
-        json_exact(json, NULL, sizes[i].bits_per_key);
-    }
-    json_close(json, ']');
-    json_list(json, "bytes");
-    for (size_t i = 0; i < n; i++) {
-        json_count(json, NULL, sizes[i].bytes);
-    }
-    json_close(json, ']');
-    json_list(json, "rate");
-    for (size_t i = 0; i < n; i++) {
-        json_exact(json, NULL, sizes[i].rate);
-    }
-    json_close(json, ']');
+    PLAN_LIST("bits_per_key", n, json_exact(json, NULL, sizes[i].bits_per_key));
+    PLAN_LIST("bytes", n, json_count(json, NULL, sizes[i].bytes));
+    PLAN_LIST("rate", n, json_exact(json, NULL, sizes[i].rate));
 }
 
 /* Returns factor i of `points` factors, spaced logarithmically from 0.1 to 10. The middle factor is
@@ -199,16 +195,10 @@ static void plan_curve(struct json *json, const struct plan_rows *plans,
     json_object(json, NULL);
     json_text(json, "kind", bg_kind_name(row->kind));
     plan_sizes(json, plans, row->kind, points);
-    json_list(json, "multiple");
-    for (size_t i = 0; i < points; i++) {
-        json_exact(json, NULL, plan_multiple(i, points));
-    }
-    json_close(json, ']');
-    json_list(json, "rate_at");
-    for (size_t i = 0; i < points; i++) {
-        json_exact(json, NULL, plan_rate_at(plans, row, plan_multiple(i, points)));
-    }
-    json_close(json, ']');
+    PLAN_LIST("multiple", points, json_exact(json, NULL, plan_multiple(i, points)));
+    PLAN_LIST(
+        "rate_at", points,
+        json_exact(json, NULL, plan_rate_at(plans, row, plan_multiple(i, points))));
     json_close(json, '}');
 }
 

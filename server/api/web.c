@@ -54,11 +54,13 @@ struct http_state {
     bool keep_alive;
 };
 
-enum { WEB_TABLES = 6 };
-static const struct web_route *const web_tables[WEB_TABLES] = {
-    web_filter_routes,  web_key_routes,  web_file_routes,
-    web_service_routes, web_gate_routes, web_front_routes
-};
+static const struct web_route *const web_tables[] = { web_filter_routes,
+                                                      web_key_routes,
+                                                      web_file_routes,
+                                                      web_service_routes,
+                                                      web_gate_routes,
+                                                      web_front_routes,
+                                                      NULL };
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
@@ -359,7 +361,7 @@ static const struct web_route *web_find_route(const struct http_request *head,
     const bg_bytes path = http_part(head, head->path);
     size_t used = 0;
     allowed[0] = 0;
-    for (size_t t = 0; t < WEB_TABLES; t++) {
+    for (size_t t = 0; web_tables[t]; t++) {
         for (const struct web_route *route = web_tables[t]; route->path; route++) {
             if (!web_path_fits(route->path, path)) {
                 continue;
@@ -380,22 +382,20 @@ static const struct web_route *web_find_route(const struct http_request *head,
     return NULL;
 }
 
-static void web_refuse_path(struct conn *conn, const char *allowed)
+/* Sends that a path is unknown, or which methods it allows. */
+static void web_refuse_path(struct web_request *request, const char *allowed)
 {
-    struct web_request request;
-    const bg_bytes method = http_part(&conn->http->request, conn->http->request.method);
-    web_prepare(conn, &request);
+    const bg_bytes method = http_part(request->head, request->head->method);
     if (*allowed) {
-        web_error(&request, 405, "method_not_allowed",
+        web_error(request, 405, "method_not_allowed",
                   "method %.*s is not allowed; use %s",
                   (int)(method.len < 32 ? method.len : 32), (const char *)method.data,
                   allowed);
-        web_header(&request, "Allow", allowed);
+        web_header(request, "Allow", allowed);
     } else {
-        web_error(&request, 404, "not_found", "unknown path");
+        web_error(request, 404, "not_found", "unknown path");
     }
-    web_header(&request, "Cache-Control", "no-store");
-    web_refuse(conn, &request);
+    web_header(request, "Cache-Control", "no-store");
 }
 
 /* ---- Jobs ----------------------------------------------------------------------------------------- */
@@ -609,18 +609,16 @@ static void web_read_rest(struct conn *conn)
     const uint64_t most =
         upload ? web_upload_limit(settings) : settings->proto_max_bulk_len;
     struct web_request request;
+    web_prepare(conn, &request);
     if (!http_body_begin(&http->reading, &http->request, most)) {
-        web_prepare(conn, &request);
         web_error(&request, 413, "too_large",
                   "body: found %llu bytes, expected at most %llu",
                   (unsigned long long)http->request.length, (unsigned long long)most);
-        web_refuse(conn, &request);
-        return;
-    }
-    if (upload && !web_open_upload(conn)) {
-        web_prepare(conn, &request);
+    } else if (upload && !web_open_upload(conn)) {
         web_error(&request, 500, "io", "cannot store the upload: %s",
                   text_errno(errno));
+    }
+    if (request.answer.status) {
         web_refuse(conn, &request);
         return;
     }
@@ -659,21 +657,19 @@ static void web_head_done(struct conn *conn)
     if (web_answer_at_once(conn)) {
         return;
     }
+    web_prepare(conn, &request);
     if (!http_path(&http->request, room, &path)) {
-        web_prepare(conn, &request);
         web_error(
             &request, 400, "bad_request",
             "path: expected at most %d segments, and two hex digits after every %%",
             HTTP_SEGMENTS);
+    } else if (!(http->route = web_find_route(&http->request, allowed))) {
+        web_refuse_path(&request, allowed);
+    }
+    if (request.answer.status) {
         web_refuse(conn, &request);
         return;
     }
-    http->route = web_find_route(&http->request, allowed);
-    if (!http->route) {
-        web_refuse_path(conn, allowed);
-        return;
-    }
-    web_prepare(conn, &request);
     switch (web_access(&request, http->route, false)) {
     case WEB_MAY: web_go_on(conn); break;
     case WEB_MAY_NOT:

@@ -189,6 +189,11 @@ bool web_body_end(struct web_request *request, struct json_reader *reader);
 /* Reads "utf-8" or "base64". On error, returns false and stores the error in the reader. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
+/* Reads a list of strings and appends them to n items. Stores an error in the reader if there are more
+ * than `most` items, or if a string is not base64 although `base64` is set. */
+void web_read_list(struct json_reader *reader, bool base64, bg_bytes *items,
+                   size_t most, const char *too_many, size_t *n);
+
 /* Decodes base64 in either alphabet, with or without padding, into a buffer that is at least 3/4 as
  * large as the text. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);

@@ -376,30 +376,18 @@ static void expire_run(struct request *request, int64_t unit, bool absolute)
                   options | CATALOG_EXPIRE_DROPS);
 }
 
-static void keyspace_expire(struct request *request)
-{
-    expire_run(request, 1000, false);
-}
+/* Defines the handler of a command that runs a function shared by several commands. */
+#define KEYSPACE_HANDLER(name, run)                                                    \
+    static void keyspace_##name(struct request *request)                               \
+    {                                                                                  \
+        run;                                                                           \
+    }
 
-static void keyspace_pexpire(struct request *request)
-{
-    expire_run(request, 1, false);
-}
-
-static void keyspace_expireat(struct request *request)
-{
-    expire_run(request, 1000, true);
-}
-
-static void keyspace_pexpireat(struct request *request)
-{
-    expire_run(request, 1, true);
-}
-
-static void keyspace_persist(struct request *request)
-{
-    expire_run_if(request, 0, CATALOG_EXPIRE_XX);
-}
+KEYSPACE_HANDLER(expire, expire_run(request, 1000, false))
+KEYSPACE_HANDLER(pexpire, expire_run(request, 1, false))
+KEYSPACE_HANDLER(expireat, expire_run(request, 1000, true))
+KEYSPACE_HANDLER(pexpireat, expire_run(request, 1, true))
+KEYSPACE_HANDLER(persist, expire_run_if(request, 0, CATALOG_EXPIRE_XX))
 
 /* Replies with -2 if the name does not exist, -1 if it never expires, and otherwise with its expiry
  * time or the remaining time. */
@@ -419,25 +407,10 @@ static void ttl_run(struct request *request, bool seconds, bool absolute)
     reply_integer(&request->reply, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static void keyspace_ttl(struct request *request)
-{
-    ttl_run(request, true, false);
-}
-
-static void keyspace_pttl(struct request *request)
-{
-    ttl_run(request, false, false);
-}
-
-static void keyspace_expiretime(struct request *request)
-{
-    ttl_run(request, true, true);
-}
-
-static void keyspace_pexpiretime(struct request *request)
-{
-    ttl_run(request, false, true);
-}
+KEYSPACE_HANDLER(ttl, ttl_run(request, true, false))
+KEYSPACE_HANDLER(pttl, ttl_run(request, false, false))
+KEYSPACE_HANDLER(expiretime, ttl_run(request, true, true))
+KEYSPACE_HANDLER(pexpiretime, ttl_run(request, false, true))
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
