@@ -120,7 +120,8 @@ static bool access_is_cross_site(const struct web_request *request, bool plain_i
 
 /* ---- User --------------------------------------------------------------------------------------- */
 
-static void access_ask(struct web_request *request)
+/* Sends a 401 response. Returns WEB_MAY_NOT. */
+static enum web_access access_ask(struct web_request *request)
 {
     bg_bytes ignored;
     web_error(
@@ -131,9 +132,10 @@ static void access_ask(struct web_request *request)
                http_field(request->head, "X-Bloomgate", &ignored)
                    ? "Bearer realm=\"bloomgate\""
                    : "Basic realm=\"bloomgate\", charset=\"UTF-8\"");
+    return WEB_MAY_NOT;
 }
 
-static void access_wait(struct web_request *request, uint64_t milliseconds)
+static enum web_access access_wait(struct web_request *request, uint64_t milliseconds)
 {
     char text[24];
     const uint64_t seconds = (milliseconds + 999) / 1000;
@@ -141,6 +143,7 @@ static void access_wait(struct web_request *request, uint64_t milliseconds)
               (unsigned long long)seconds);
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)seconds);
     web_header(request, "Retry-After", text);
+    return WEB_MAY_NOT;
 }
 
 static enum web_access access_log_in(struct web_request *request,
@@ -156,18 +159,17 @@ static enum web_access access_log_in(struct web_request *request,
     const uint64_t wait =
         users_guess_wait(users, client->host, is->user, session->ticks);
     if (wait) {
-        access_wait(request, wait);
-        return WEB_MAY_NOT;
+        return access_wait(request, wait);
     }
     if (!waits) {
         return WEB_LATER;
     }
     client_set_user(client, users_check(users, is->user, is->password));
-    if (!client->user) {
-        users_guess_failed(users, client->host, is->user, session->ticks);
-        access_ask(request);
+    if (client->user) {
+        return WEB_MAY;
     }
-    return client->user ? WEB_MAY : WEB_MAY_NOT;
+    users_guess_failed(users, client->host, is->user, session->ticks);
+    return access_ask(request);
 }
 
 /* Parses a token: "user:password", or only the password of the user `default`. */
@@ -194,10 +196,7 @@ static enum web_access access_user(struct web_request *request, bool waits)
         client_set_user(request->client, auth == HTTP_AUTH_NONE ? users_default(
                                              request->session->server->users)
                                                                 : NULL);
-        if (!request->client->user) {
-            access_ask(request);
-            access = WEB_MAY_NOT;
-        }
+        access = request->client->user ? WEB_MAY : access_ask(request);
     }
     explicit_bzero(room, sizeof room);
     return access;
@@ -236,10 +235,7 @@ enum web_access web_access(struct web_request *request, const struct web_route *
     }
     if (free) {
         client_set_user(request->client, users_default_unasked(server->users));
-        if (!request->client->user) {
-            access_ask(request);
-            return WEB_MAY_NOT;
-        }
+        access = request->client->user ? WEB_MAY : access_ask(request);
     } else {
         access = access_user(request, waits);
     }

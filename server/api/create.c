@@ -225,9 +225,7 @@ void filters_create(struct web_request *request)
             && !words_expire(request, &words, words.name))) {
         return;
     }
-    struct entry *entry = web_find(request, words.name, USER_READ);
-    if (entry) {
-        web_answer_filter(request, entry, 201);
+    if (web_answer_filter(request, words.name, 201)) {
         create_location(request, words.name);
     }
 }
@@ -272,11 +270,7 @@ void filters_change(struct web_request *request)
         }
         name = words.name;
     }
-    if (words.expires && !words_expire(request, &words, name)) {
-        return;
-    }
-    struct entry *entry = web_find(request, name, USER_READ);
-    if (entry) {
-        web_answer_filter(request, entry, 200);
+    if (!words.expires || words_expire(request, &words, name)) {
+        (void)web_answer_filter(request, name, 200);
     }
 }

@@ -326,9 +326,7 @@ static void files_put(struct web_request *request)
     }
     there = conditional ? terms.instead_of != NULL : there;
     log_event(LOG_EVENT_RELOAD, name, "file uploaded, digest %s", about.digest_text);
-    struct entry *entry = web_find(request, name, USER_READ);
-    if (entry) {
-        web_answer_filter(request, entry, there ? 200 : 201);
+    if (web_answer_filter(request, name, there ? 200 : 201)) {
         web_header(request, "ETag", tag);
     }
 }

@@ -241,24 +241,19 @@ void web_json_filter(struct json *json, struct web_request *request,
     }
 }
 
-/* Writes a filter as the response. The function enters a batch to read the name, because names are
- * valid only inside a batch. */
-void web_answer_filter(struct web_request *request, struct entry *entry, int status)
+bool web_answer_filter(struct web_request *request, bg_bytes name, int status)
 {
     struct json json;
     struct session *session = request->session;
-    const bool outside = !session->inside;
-    if (!web_json_begin(request, &json)) {
-        return;
+    struct entry *entry = web_find(request, name, USER_READ);
+    if (!entry || !web_json_begin(request, &json)) {
+        return false;
     }
     observer_refresh(session->server->observer, entry);
-    if (outside) {
-        quiet_enter(&session->server->quiet, session->seat);
-    }
+    session_enter(session); /* names are valid only inside a batch */
     web_json_filter(&json, request, entry, true);
-    if (outside) {
-        quiet_leave(&session->server->quiet, session->seat);
-    }
+    session_let_go(session);
     request->answer.status = status;
     web_json_end(request, &json);
+    return true;
 }

@@ -23,7 +23,7 @@ static void filters_get(struct web_request *request)
     if (examine) {
         (void)observer_examine(request->session->server->observer, entry);
     }
-    web_answer_filter(request, entry, 200);
+    (void)web_answer_filter(request, name, 200);
 }
 
 /* Runs a command on a filter and responds with the changed filter. */
@@ -39,12 +39,8 @@ static void filters_do(struct web_request *request, const char *command,
     for (size_t i = 0; i < n; i++) {
         argv[2 + i] = more[i];
     }
-    if (!web_command(request, argv, 2 + n, true)) {
-        return;
-    }
-    struct entry *entry = web_find(request, name, USER_READ);
-    if (entry) {
-        web_answer_filter(request, entry, 200);
+    if (web_command(request, argv, 2 + n, true)) {
+        (void)web_answer_filter(request, name, 200);
     }
 }
 

@@ -45,6 +45,8 @@ enum list_sort { LIST_SORTS(LIST_ENUM) };
 enum { LIST_CURSOR = 6000, LIST_NAME = 4096 };
 
 struct listing {
+    struct web_request *request;
+    bool failed;
     char pattern[1025], search[1025];
     bool has_pattern, has_search, has_after;
     int sort, down, health; /* `health` is -1 for any */
@@ -178,47 +180,28 @@ static bool list_push(struct listing *list, const struct row *row)
     return true;
 }
 
-/* Counts a filter and, if it matches, adds it to the list and sets *kept. Returns false if
- * out of memory. */
-static bool list_consider(struct web_request *request, struct listing *list,
-                          struct entry *entry, bool *kept)
+/* Counts a filter and, if it matches, adds it to the list and holds its entry. */
+static void list_consider(void *context, struct entry *entry)
 {
+    struct listing *list = context;
+    struct web_request *request = list->request;
     struct row row = { .entry = entry, .name = catalog_name(entry) };
-    *kept = false;
-    if (!user_may_touch(request->client->user, row.name, USER_READ)) {
-        return true;
+    if (list->failed || !user_may_touch(request->client->user, row.name, USER_READ)) {
+        return;
     }
     list->total++;
     if (!list_wants(request, list, entry, row.name)) {
-        return true;
+        return;
     }
     row.key = row_key(request, (enum list_sort)list->sort, entry);
     if (list->sort == SORT_KIND) {
         row.word = bg_kind_name((bg_kind)entry->object->shape.kind);
     }
-    *kept = list_push(list, &row);
-    return *kept;
-}
-
-/* Collects all matching filters and holds their entries. Returns false if out of memory. */
-static bool list_gather(struct web_request *request, struct listing *list)
-{
-    struct server *server = request->session->server;
-    struct entry *some[64];
-    uint64_t after = 0;
-    size_t n = 0;
-    bool good = true;
-    while (good && (n = catalog_scan(server->catalog, after, some, 64)) > 0) {
-        after = some[n - 1]->number;
-        for (size_t i = 0; i < n; i++) {
-            bool kept = false;
-            good = good && list_consider(request, list, some[i], &kept);
-            if (!kept) {
-                catalog_release(some[i]);
-            }
-        }
+    if (list_push(list, &row)) {
+        catalog_hold(entry);
+    } else {
+        list->failed = true; /* out of memory */
     }
-    return good;
 }
 
 /* Reads the cursor, which marks the end of the previous page. Returns false after sending a 400
@@ -330,12 +313,13 @@ void filters_list(struct web_request *request)
 {
     static _Thread_local struct listing list; /* too large for the stack */
     struct session *session = request->session;
-    list = (struct listing){ .health = -1 };
+    list = (struct listing){ .request = request, .health = -1 };
     if (!web_may(request, "SCAN") || !list_read(request, &list)) {
         return;
     }
-    quiet_enter(&session->server->quiet, session->seat); /* protects the names */
-    if (list_gather(request, &list)) {
+    session_enter(session); /* protects the names */
+    session_each(session, list_consider, &list);
+    if (!list.failed) {
         if (list.n) {
             qsort(list.rows, list.n, sizeof *list.rows,
                   !list.down               ? row_up
@@ -346,7 +330,7 @@ void filters_list(struct web_request *request)
     } else {
         web_error(request, 507, "out_of_memory", "out of memory");
     }
-    quiet_leave(&session->server->quiet, session->seat);
+    session_let_go(session);
     for (size_t i = 0; i < list.n; i++) {
         catalog_release(list.rows[i].entry);
     }

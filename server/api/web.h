@@ -73,7 +73,7 @@ struct web_route {
     void (*run)(struct web_request *request);
 };
 
-/* The route tables of the web_*.c files. Each table ends with a route without a path. */
+/* The route tables of the files with handlers. Each table ends with a route without a path. */
 extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
     web_service_routes[], web_gate_routes[], web_front_routes[];
 
@@ -222,11 +222,13 @@ void web_json_can(struct json *json, bg_kind kind);
 /* Writes the member "counters": queries, maybes, adds, news, refused. */
 void web_json_answers(struct json *json, const bg_slot_info *stats);
 
-/* Write a filter as the `Filter` schema in web/openapi.yaml. If `whole` is false, write only the
+/* Writes a filter as the `Filter` schema in web/openapi.yaml. If `whole` is false, writes only the
  * members shown in lists. The caller must be inside a batch or hold the entry. */
 void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
-void web_answer_filter(struct web_request *request, struct entry *entry, int status);
+
+/* Responds with a filter that the user may read. Returns false after sending an error. */
+bool web_answer_filter(struct web_request *request, bg_bytes name, int status);
 
 /* Read query parameters: a number within bounds (default: `usual`), a flag or text. These functions
  * return false after sending a 400 response. */

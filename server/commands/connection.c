@@ -15,12 +15,6 @@ enum login {
     LOGIN_LATER    /* the check is slow, so the request must be run again as a job */
 };
 
-static enum login login_refuse(struct request *request, const char *error)
-{
-    reply_error(&request->reply, error);
-    return LOGIN_REFUSED;
-}
-
 /* Checks a password. The check runs in a job if it requires hashing; users.h describes the order of
  * the steps. */
 static enum login login_check(struct request *request, bg_bytes name, bg_bytes password)
@@ -44,8 +38,9 @@ static enum login login_check(struct request *request, bg_bytes name, bg_bytes p
         users_guess_failed(users, client->host, name, session->ticks);
         log_warning("login failed", LOG_FIELDS(log_text("client", client->address),
                                                log_bytes("user", name)));
-        return login_refuse(
-            request, "WRONGPASS invalid username-password pair or user is disabled.");
+        reply_error(&request->reply,
+                    "WRONGPASS invalid username-password pair or user is disabled.");
+        return LOGIN_REFUSED;
     }
     client_set_user(client, user);
     return LOGIN_DONE;

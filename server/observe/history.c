@@ -130,11 +130,6 @@ void history_add(struct history *h, uint64_t now, const double *values)
     }
 }
 
-static const struct ring *history_ring(const struct history *h, uint64_t step)
-{
-    return step == HISTORY_STEP ? &h->fine : &h->coarse;
-}
-
 struct history_range history_range(const struct history *h, uint64_t seconds)
 {
     const struct ring *ring =
@@ -152,7 +147,7 @@ struct history_range history_range(const struct history *h, uint64_t seconds)
 void history_read(const struct history *h, const struct history_range *range,
                   size_t metric, double *values)
 {
-    const struct ring *ring = history_ring(h, range->step);
+    const struct ring *ring = range->step == HISTORY_STEP ? &h->fine : &h->coarse;
     for (size_t i = 0; i < range->points; i++) {
         values[i] =
             (double)ring_point(ring, range->from / range->step + i, h->metrics)[metric];

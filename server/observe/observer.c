@@ -112,6 +112,16 @@ static struct watched *watched_find(const struct observer *o, uint64_t number)
     return at < o->count && o->watched[at].number == number ? &o->watched[at] : NULL;
 }
 
+/* Returns a copy of an entry's statistics, or zeros if there are none. Takes the lock itself. */
+static struct watched watched_copy(struct observer *o, const struct entry *entry)
+{
+    pthread_mutex_lock(&o->lock);
+    const struct watched *w = watched_find(o, entry->number);
+    const struct watched copy = w ? *w : (struct watched){ .number = 0 };
+    pthread_mutex_unlock(&o->lock);
+    return copy;
+}
+
 static bool watched_resize(struct observer *o, size_t room)
 {
     struct watched *resized = realloc(o->watched, room * sizeof *resized);
@@ -381,12 +391,8 @@ static bool observer_is_stale(struct observer *o, const struct entry *entry)
     if (!entry->object->slot || bg_slot_get_info(entry->object->slot, &stats)) {
         return false;
     }
-    pthread_mutex_lock(&o->lock);
-    const struct watched *w = watched_find(o, entry->number);
-    const bool stale =
-        !w || !w->figures.examined || w->examined_adds != stats.adds + stats.swaps;
-    pthread_mutex_unlock(&o->lock);
-    return stale;
+    const struct watched w = watched_copy(o, entry);
+    return !w.figures.examined || w.examined_adds != stats.adds + stats.swaps;
 }
 
 void observer_refresh(struct observer *o, struct entry *entry)
@@ -525,14 +531,7 @@ static void *observer_work(void *context)
 
 struct figures observer_figures(struct observer *o, const struct entry *entry)
 {
-    struct figures figures = { .examined = 0 };
-    pthread_mutex_lock(&o->lock);
-    const struct watched *w = watched_find(o, entry->number);
-    if (w) {
-        figures = w->figures;
-    }
-    pthread_mutex_unlock(&o->lock);
-    return figures;
+    return watched_copy(o, entry).figures;
 }
 
 struct figures observer_gate_figures(struct observer *o, const char *gate)
@@ -558,14 +557,7 @@ struct observer_totals observer_totals(struct observer *o)
 
 struct observer_rates observer_rates(struct observer *o, const struct entry *entry)
 {
-    struct observer_rates rates = { 0, 0 };
-    pthread_mutex_lock(&o->lock);
-    const struct watched *w = watched_find(o, entry->number);
-    if (w) {
-        rates = w->rates;
-    }
-    pthread_mutex_unlock(&o->lock);
-    return rates;
+    return watched_copy(o, entry).rates;
 }
 
 static struct history *observer_history_of(struct observer *o,
