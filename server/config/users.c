@@ -161,6 +161,13 @@ static struct user *users_find(struct user *const *items, size_t count, bg_bytes
     return NULL;
 }
 
+/* Returns whether a sorted array contains this user, not only one with the same name. */
+static bool users_has(struct user *const *items, size_t count, const struct user *user)
+{
+    const char *name = user_name(user);
+    return users_find(items, count, (bg_bytes){ name, strlen(name) }) == user;
+}
+
 /* ---- Reading lines ------------------------------------------------------------------------- */
 
 /* The users that users_load is creating. */
@@ -171,18 +178,10 @@ struct users_draft {
     char *why;
 };
 
-static bool users_is_new(const struct users_draft *draft, const struct user *user)
-{
-    const char *name = user_name(user);
-    return users_find(draft->users->items, draft->users->count,
-                      (bg_bytes){ name, strlen(name) })
-           != user;
-}
-
 static void users_draft_free(struct users_draft *draft)
 {
     for (size_t i = 0; i < draft->count; i++) {
-        if (users_is_new(draft, draft->items[i])) {
+        if (!users_has(draft->users->items, draft->users->count, draft->items[i])) {
             user_free(draft->items[i]);
         }
     }
@@ -298,11 +297,7 @@ static void users_take(struct users *users, const struct users_draft *draft)
     atomic_store(&users->hashed, hashed);
     atomic_store(&users->nobody, nobody);
     for (size_t i = 0; i < users->count; i++) {
-        const char *name = user_name(users->items[i]);
-        const bool stays =
-            users_find(draft->items, draft->count, (bg_bytes){ name, strlen(name) })
-            == users->items[i];
-        if (!stays) {
+        if (!users_has(draft->items, draft->count, users->items[i])) {
             atomic_store(&users->items[i]->state->retired, true);
             users_push(&users->retired, users->items[i]);
         }
