@@ -3,13 +3,21 @@
 
 #include <string.h>
 
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_digits[2][65] = {
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+};
 
-static char base64_digit(unsigned six, bool url)
+/* Returns the value of a digit, or -1. */
+static int base64_value(char c, bool url)
 {
-    static const char last[] = "-_";
-    return url && six >= 62 ? last[six - 62] : base64_digits[six];
+    for (int i = 0; c && i <= url; i++) {
+        const char *digit = strchr(base64_digits[i], c);
+        if (digit) {
+            return (int)(digit - base64_digits[i]);
+        }
+    }
+    return -1;
 }
 
 size_t base64_encode(bg_bytes bytes, bool url, char *to)
@@ -20,11 +28,11 @@ size_t base64_encode(bg_bytes bytes, bool url, char *to)
     for (size_t i = 0; i < bytes.len; i++) {
         held = (held << 8 | from[i]) & 0xFFFF;
         for (bits += 8; bits >= 6; bits -= 6) {
-            to[n++] = base64_digit(held >> (bits - 6) & 63, url);
+            to[n++] = base64_digits[url][held >> (bits - 6) & 63];
         }
     }
     if (bits) {
-        to[n++] = base64_digit(held << (6 - bits) & 63, url);
+        to[n++] = base64_digits[url][held << (6 - bits) & 63];
     }
     return n;
 }
@@ -35,14 +43,11 @@ bool base64_decode(bg_bytes text, bool url, char *to, size_t *n)
     unsigned held = 0, bits = 0;
     *n = 0;
     for (size_t i = 0; i < text.len; i++) {
-        const char c = url && from[i] == '-'   ? '+'
-                       : url && from[i] == '_' ? '/'
-                                               : from[i];
-        const char *digit = c ? strchr(base64_digits, c) : NULL;
-        if (!digit) {
+        const int digit = base64_value(from[i], url);
+        if (digit < 0) {
             return false;
         }
-        held = (held << 6 | (unsigned)(digit - base64_digits)) & 0xFFFF;
+        held = (held << 6 | (unsigned)digit) & 0xFFFF;
         bits += 6;
         if (bits >= 8) {
             bits -= 8;
