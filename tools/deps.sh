@@ -1,63 +1,104 @@
 #!/bin/bash
-# Installs missing packages for building and testing; prints nothing if none are missing.
+# Installs the missing packages of a group and of the groups that it includes, on Debian 12. Prints
+# nothing if none are missing. If packages cannot be installed, lists them with the command that does.
+# usage: deps.sh [GROUP]      run, build, check, compare, bare or test (default)
 set -euo pipefail
 
-packages=(
-    # build
-    build-essential cmake ninja-build pkg-config git ca-certificates libxxhash-dev
-    zlib1g-dev libzstd-dev libevent-dev libssl-dev libpq-dev libsqlite3-dev
-    # lint, sanitizers, fuzzing, ABI, coverage, man pages
-    clang clang-format clang-tidy libclang-rt-14-dev llvm-14 abigail-tools gcovr python3 scdoc
+# `make run`: the service, with an example (tools/bloomgated.mk, tools/run.sh)
+run=(
+    gcc libc6-dev make pkg-config libevent-dev libpq-dev libsqlite3-dev libssl-dev libxxhash-dev
+    curl redis-tools sqlite3
+)
+# `make build`: the library, the programs, the adapters, and their man pages
+build=(
+    build-essential cmake ninja-build git ca-certificates zlib1g-dev libzstd-dev
+    libleveldb-dev librocksdb-dev libhiredis-dev python3 scdoc
+)
+# `make check`: the edit loop
+check=(clang-format)
+# `make bench` and the other benchmarks: software to compare Bloomgate with
+compare=(libbloom-dev golang-github-dcso-bloom-cli redis-server rocksdb-tools)
+# `make test-bare`
+bare=(python3 mmdebstrap)
+# `make test`
+test=(
+    # lint, sanitizers, fuzzing, ABI, coverage
+    clang clang-tidy libclang-rt-14-dev llvm-14 abigail-tools gcovr
     # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # libraries that the benchmarks compare with Bloomgate, and whose files the tests read
-    libbloom-dev libleveldb-dev librocksdb-dev
     # a terminal multiplexer and a compressor, for tests of the command-line tool
     tmux zstd
-    # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, DCSO, BIP37, Squid
-    default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
-    golang-github-dcso-bloom-cli python3-bitcoinlib squid
+    # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, BIP37, Squid
+    default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev python3-bitcoinlib squid
     # metrics parsers: promtool, and a second OpenMetrics parser
     prometheus python3-prometheus-client
     # the service: clients, databases, a browser
-    redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
-    postgresql chromium curl openssl python3-yaml python3-jsonschema
+    python3-redis golang-github-gomodule-redigo-dev postgresql chromium openssl python3-yaml
+    python3-jsonschema
     # the command-line tool: shells with completion, and a man-page checker
     zsh fish mandoc
-    # tools for the storage engines that have adapters (the libraries are above)
-    rocksdb-tools
-    # a Redis client for an example
-    libhiredis-dev
 )
 # From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
 # DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
 # Any version of npm works.
-command -v npm >/dev/null || packages+=(nodejs npm)
+command -v npm >/dev/null || test+=(nodejs npm)
+
+optional=()
+case ${1:-test} in
+    run) packages=("${run[@]}") ;;
+    build) packages=("${run[@]}" "${build[@]}") ;;
+    check) packages=("${run[@]}" "${build[@]}" "${check[@]}") ;;
+    compare) packages=("${run[@]}" "${build[@]}" "${compare[@]}") ;;
+    bare) packages=("${bare[@]}") ;;
+    test)
+        packages=("${run[@]}" "${build[@]}" "${check[@]}" "${compare[@]}" "${test[@]}")
+        optional=("${backports[@]}")
+        ;;
+    *)
+        echo "usage: deps.sh [run|build|check|compare|bare|test]" >&2
+        exit 2
+        ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "Not a Debian machine: cannot check for the equivalents of ${packages[*]}" >&2
+    exit 0
+fi
 
 is_missing() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true)" != installed ]
 }
-missing=() missing_backports=()
+missing=() missing_optional=()
 for package in "${packages[@]}"; do
     ! is_missing "$package" || missing+=("$package")
 done
-for package in "${backports[@]}"; do
-    ! is_missing "$package" || missing_backports+=("$package")
+for package in "${optional[@]}"; do
+    ! is_missing "$package" || missing_optional+=("$package")
 done
-[ $((${#missing[@]} + ${#missing_backports[@]})) -gt 0 ] || exit 0
+
+# Prints the missing packages and the command that installs them, after the reason $1.
+give_up() {
+    {
+        echo "$1"
+        echo "Missing packages: ${missing[*]}"
+        echo "To install them, run as root:"
+        echo
+        echo "    apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+        echo
+    } >&2
+    exit 1
+}
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-    if ! command -v sudo >/dev/null; then
-        echo "Missing: ${missing[*]} ${missing_backports[*]}" >&2
-        echo "Install them as root: apt-get install ${missing[*]} ${missing_backports[*]}" >&2
-        exit 1
-    fi
     as_root=(sudo)
+    [ -t 0 ] || as_root+=(-n) # no terminal to ask for a password
 fi
-
+can_install() {
+    [ ${#as_root[@]} -eq 0 ] || { command -v sudo >/dev/null && "${as_root[@]}" true 2>/dev/null; }
+}
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"
 }
@@ -71,19 +112,23 @@ install_backports() {
     sources=$(mktemp --suffix=.list)
     cat /etc/apt/sources.list >"$sources" 2>/dev/null || true
     echo "deb $mirror $release-backports main" >>"$sources"
-    apt -o Dir::Etc::sourcelist="$sources" -o APT::Get::List-Cleanup=0 update
-    apt -o Dir::Etc::sourcelist="$sources" install -y --no-install-recommends -t "$release-backports" "$@"
+    apt -o Dir::Etc::sourcelist="$sources" -o APT::Get::List-Cleanup=0 update &&
+        apt -o Dir::Etc::sourcelist="$sources" install -y --no-install-recommends -t "$release-backports" "$@"
+    local status=$?
     rm "$sources"
+    return $status
 }
 
-echo "Installing ${missing[*]} ${missing_backports[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if [ ${#missing[@]} -gt 0 ]; then
+    can_install || give_up "Cannot install packages: not root, and sudo is not available."
+    echo "Installing ${missing[*]}"
     { apt update && apt install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
-        { cat "$log" >&2; exit 1; }
+        { cat "$log" >&2; give_up "Cannot install packages: apt-get failed (see above)."; }
 fi
-if [ ${#missing_backports[@]} -gt 0 ]; then
-    install_backports "${missing_backports[@]}" >"$log" 2>&1 ||
-        echo "Not available; tests that need them are skipped: ${missing_backports[*]}" >&2
+if [ ${#missing_optional[@]} -gt 0 ]; then
+    can_install && echo "Installing ${missing_optional[*]}" &&
+        install_backports "${missing_optional[@]}" >"$log" 2>&1 ||
+        echo "Not available; tests that need them are skipped: ${missing_optional[*]}" >&2
 fi
