@@ -3,7 +3,7 @@
 counted separately; a script or a failed build counts as one test. The last line is "N passed, N failed"; the exit
 status is 1 if anything failed.
 
-usage: run_tests.py [PHASE...]   (default: all phases except analyze)"""
+usage: run_tests.py [PHASE...]   (default: all phases except analyze and fast)"""
 
 import concurrent.futures
 import json
@@ -61,14 +61,14 @@ def configure(preset):
 # Tests often wait, so builds run in the background at the lowest priority, one after another in the order of the
 # phases. Each build uses the CPU time that the tests of the previous phase leave idle.
 builder = concurrent.futures.ThreadPoolExecutor(1)
-TARGETS = {"dev": "tests_of_other_builds"} # all other presets build all targets, because their phases run most tests
+TARGETS = {"dev": ["tests_of_other_builds"]} # all other presets build all targets, because their phases run most tests
 builds = {} # preset -> future of (failed step, output)
 
 
 def build_in_background(preset):
     for step, command in (("configure", ["cmake", "--preset", preset]),
                           ("build", ["nice", "-n", "19", "cmake", "--build", "--preset", preset, "-j", JOBS,
-                                     "--target", TARGETS.get(preset, "all")])):
+                                     "--target", *TARGETS.get(preset, ["all"])])):
         good, output = run(command)
         if not good:
             return step, re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M)
@@ -88,12 +88,12 @@ def folder(preset):
     return "build" if preset == "release" else f"build-{preset}"
 
 
-def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", jobs=JOBS):
-    """Runs the tests with these labels, except those with a label in `without` or a name in `skip`, and
-    counts the results."""
+def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", jobs=JOBS, names="."):
+    """Runs the tests with these labels and names, except those with a label in `without` or a name in `skip`,
+    and counts the results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as results:
         good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", jobs, "-L", labels,
-                            "-LE", without, "-E", skip, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
+                            "-LE", without, "-R", names, "-E", skip, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
                            env)
         try:
             cases = xml.etree.ElementTree.parse(results.name).getroot().findall("testcase")
@@ -145,11 +145,15 @@ def tidy(checks, leave_out="^$"):
                 report(f"clang-tidy {path}", output)
 
 
-def lint():
-    """format, layers, prose, and clang-tidy, which also compiles every file with clang's warnings"""
+def check_text():
     check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
     check("check_layers", ["python3", "tools/check_layers.py"])
     check("check_prose", ["python3", "tools/check_prose.py"])
+
+
+def lint():
+    """format, layers, prose, and clang-tidy, which also compiles every file with clang's warnings"""
+    check_text()
     tidy("-clang-analyzer-*")
 
 
@@ -217,10 +221,25 @@ def cross():
             ctest(preset, "unit")
 
 
+# For the phase `fast`: unit tests that take more than four seconds, and tests of the programs that take at most two.
+SLOW = "^test_(static|journal|window|persist|cuckoo|ribbon|oplog)$"
+PROGRAMS = "^(cli_(check|convert|diff|help|merge|options|verify)|server_test_(disk|http_wire|redis_cli|secrets))$"
+
+
+def fast():
+    """`make check`: format, layers, prose, and the fast tests, built with gcc and assertions"""
+    check_text()
+    if build("dev"):
+        ctest("dev", "^(unit|api|server)$", skip=SLOW)
+        ctest("dev", names=PROGRAMS)
+
+
 # The presets that each phase needs. The release tests spend the most time waiting, so the phases with the longest
 # builds follow them.
 CROSS = ["aarch64", "s390x", "i386"]
-PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
+PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: [],
+          fast: ["dev"]}
+LEFT_OUT = ["analyze", "fast"] # unless they are selected
 
 
 def timed(phase):
@@ -238,10 +257,12 @@ def timed(phase):
 
 def main():
     names = [phase.__name__ for phase in PHASES]
-    wanted = sys.argv[1:] or names[:-1]
+    wanted = sys.argv[1:] or [name for name in names if name not in LEFT_OUT]
     if not set(wanted) <= set(names):
         sys.exit(f"phases: {' '.join(names)}")
     phases = [phase for phase in PHASES if phase.__name__ in wanted]
+    if fast in phases:
+        TARGETS["dev"] += ["bloomgate_cli", "bloomgated"]
     try:
         for phase in phases:
             if PHASES[phase] and not builds: # after lint, which configures the first preset
