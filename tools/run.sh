@@ -1,25 +1,32 @@
 #!/bin/bash
 # Starts the service with a small example: a gate in front of a SQLite product database.
-# usage: run.sh BIN [OPTION]...     options of bloomgated, such as --port 7000
+# usage: run.sh PROGRAM DIRECTORY [OPTION]...     options of bloomgated, such as --port 7000
 set -euo pipefail
-bin=$1
-shift
-home=$(cd "$(dirname "$0")/.." && pwd)
-folder=$(dirname "$bin")/run
+program=$1 folder=$2
+shift 2
+example=$(dirname "$0")/../ops/example
 mkdir -p "$folder"
 if [ ! -e "$folder/catalog.db" ]; then
-    python3 "$home/ops/example/catalog.py" "$folder/catalog.db" --products 20000
+    rm -f "$folder/catalog.new"
+    sed 's/SELECT 5000 AS products/SELECT 20000 AS products/' "$example/catalog.sql" |
+        sqlite3 "$folder/catalog.new" >/dev/null
+    mv "$folder/catalog.new" "$folder/catalog.db"
 fi
 {
     echo "dir $folder/data"
     echo "keyring $folder/keyring"
     echo "log-level warning"
-    sed "s|sqlite:catalog.db|sqlite:$folder/catalog.db|" "$home/ops/example/gates.conf"
+    sed "s|sqlite:catalog.db|sqlite:$folder/catalog.db|" "$example/gates.conf"
 } >"$folder/bloomgate.conf"
 
-"$bin/bloomgated" --config "$folder/bloomgate.conf" "$@" &
+"$program" --config "$folder/bloomgate.conf" "$@" &
 service=$!
-trap 'kill "$service" 2>/dev/null || true' INT TERM
+stop() {
+    kill "$service" 2>/dev/null || true
+    wait "$service" || exit $?
+    exit 0
+}
+trap stop INT TERM
 
 # Prints the value of the option $2 in the remaining arguments, or the default $1.
 setting() {
@@ -36,9 +43,10 @@ setting() {
 }
 port=$(setting 6420 port "$@")
 http=$(setting 8420 http-port "$@")
-for _ in $(seq 200); do
+for ((tries = 1200; ; tries--)); do
     kill -0 "$service" 2>/dev/null || { wait "$service"; exit $?; }
-    [ "$(curl -s "http://127.0.0.1:$http/readyz" || true)" = ready ] && break
+    [ "$(curl -s "http://127.0.0.1:$http/readyz" || true)" != ready ] || break
+    [ "$tries" -gt 0 ] || { echo "bloomgated is not ready after a minute" >&2; stop; }
     sleep 0.05
 done
 cat <<TEXT
