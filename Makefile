@@ -15,7 +15,7 @@ DEPS = deps-run deps-build deps-check deps-compare deps-bare deps-test
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # packages are installed before CMake looks for them
-.PHONY: help deps $(DEPS) build run demo routing check test test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps $(DEPS) build run demo routing check test test-bare test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ check: deps-check ## check format, layers and prose, and run the fast tests (two
 
 test: deps-test ## run all tests except the long ones (about 20 minutes)
 	@tools/run_tests.py
+
+test-bare: deps-bare ## run `make run` in a bare Debian 12 root, and measure what it installs and how long it takes
+	@tests/bare/test_bare.py
 
 test-servers: deps-test build ## run the Redis module's tests in other servers; SERVERS="PATH PATH"
 	@tools/test_servers.py build $(SERVERS)
