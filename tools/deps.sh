@@ -15,7 +15,7 @@ build=(
     libleveldb-dev librocksdb-dev libhiredis-dev python3 scdoc
 )
 # `make check`: the edit loop
-check=(clang-format)
+check=(clang-format openssl zstd)
 # `make bench` and the other benchmarks: software to compare Bloomgate with
 compare=(libbloom-dev golang-github-dcso-bloom-cli redis-server rocksdb-tools)
 # `make test-bare`
@@ -27,17 +27,15 @@ test=(
     # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # a terminal multiplexer and a compressor, for tests of the command-line tool
-    tmux zstd
+    # a terminal multiplexer, shells with completion, and a man-page checker, for the command-line tool
+    tmux zsh fish mandoc
     # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev python3-bitcoinlib squid
     # metrics parsers: promtool, and a second OpenMetrics parser
     prometheus python3-prometheus-client
     # the service: clients, databases, a browser
-    python3-redis golang-github-gomodule-redigo-dev postgresql chromium openssl python3-yaml
+    python3-redis golang-github-gomodule-redigo-dev postgresql chromium python3-yaml
     python3-jsonschema
-    # the command-line tool: shells with completion, and a man-page checker
-    zsh fish mandoc
 )
 # From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
