@@ -223,7 +223,7 @@ def cross():
 
 # For the phase `fast`: unit tests that take more than four seconds, and tests of the programs that take at most two.
 SLOW = "^test_(static|journal|window|persist|cuckoo|ribbon|oplog)$"
-PROGRAMS = "^(cli_(check|convert|diff|help|merge|options|verify)|server_test_(disk|http_wire|redis_cli|secrets))$"
+PROGRAMS = "^(cli_(check|convert|diff|help|merge|options|verify)|server_test_(http_wire|redis_cli|secrets))$"
 
 
 def fast():
