@@ -8,15 +8,13 @@
 
 #include <inttypes.h>
 
-#define AT(field) offsetof(struct change_options, field)
+#define OPT_STRUCT struct change_options
 static const struct option add_table[] = {
-    { "output", 'o', OPTION_TEXT, AT(output), "OUT",
-      "write the result to OUT and leave FILTER unchanged", NULL },
-    { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "number of threads (default: all cores)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_TEXT("output", 'o', output, "OUT",
+             "write the result to OUT and leave FILTER unchanged"),
+    OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group add_group = { "Adding", add_table };
 
 static bool add_keys(struct flow *flow, struct chunk *chunk)

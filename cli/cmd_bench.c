@@ -32,20 +32,17 @@ struct bench_options {
 
 enum { BENCH_MAX = 1000000 };
 
-#define AT(field) offsetof(struct bench_options, field)
+#define OPT_STRUCT struct bench_options
 static const struct option bench_table[] = {
-    { "kind", 'k', OPTION_LIST, AT(kinds), "KIND",
-      "measure only this kind; may be repeated", NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P", "false-positive rate (default: 1%)",
-      NULL },
-    { "most", 'm', OPTION_COUNT, AT(most), "N",
-      "maximum number of distinct keys in memory (default: 1M)", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", NULL },
-    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "write charts to FILE.svg", NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE.svg", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_LIST("kind", 'k', kinds, "KIND", "measure only this kind; may be repeated"),
+    OPT_RATE("rate", 'p', rate, "P", "false-positive rate (default: 1%)"),
+    OPT_COUNT("most", 'm', most, "N",
+              "maximum number of distinct keys in memory (default: 1M)"),
+    OPT_FLAG("json", 0, json, "print JSON"),
+    OPT_TEXT("plot", 0, plot, "FILE.svg", "write charts to FILE.svg"),
+    OPT_FLAG("force", 'f', force, "overwrite FILE.svg"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group bench_group = { "Measuring", bench_table };
 
 struct bench {

@@ -49,25 +49,21 @@ struct build_options {
     double checkpoint;
 };
 
-#define AT(field) offsetof(struct build_options, field)
+#define OPT_STRUCT struct build_options
 static const struct option build_table[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite OUT", NULL },
-    { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "number of threads (default: all cores)", NULL },
-    { "generation", 'g', OPTION_COUNT, AT(generation), "N",
-      "user-defined generation number stored in the file", NULL },
-    { "note", 0, OPTION_TEXT, AT(note), "TEXT", "user-defined text stored in the file",
-      NULL },
-    { "no-canaries", 0, OPTION_FLAG, AT(no_canaries), NULL,
-      "do not embed self-test keys (canaries)", NULL },
-    { "shard", 0, OPTION_TEXT, AT(shard), "I/N",
-      "read only part I of N of the input (see merge)", NULL },
-    { "checkpoint", 0, OPTION_SECONDS, AT(checkpoint), "TIME",
-      "checkpoint to OUT.partial at this interval, e.g. 5m", NULL },
-    { "resume", 0, OPTION_FLAG, AT(resume), NULL, "continue from OUT.partial", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("force", 'f', force, "overwrite OUT"),
+    OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
+    OPT_COUNT("generation", 'g', generation, "N",
+              "user-defined generation number stored in the file"),
+    OPT_TEXT("note", 0, note, "TEXT", "user-defined text stored in the file"),
+    OPT_FLAG("no-canaries", 0, no_canaries, "do not embed self-test keys (canaries)"),
+    OPT_TEXT("shard", 0, shard, "I/N",
+             "read only part I of N of the input (see merge)"),
+    OPT_SECONDS("checkpoint", 0, checkpoint, "TIME",
+                "checkpoint to OUT.partial at this interval, e.g. 5m"),
+    OPT_FLAG("resume", 0, resume, "continue from OUT.partial"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group build_group = { "Building", build_table };
 
 /* The capacity of the first layer of a scalable filter if the number of keys is unknown. */

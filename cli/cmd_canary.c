@@ -26,17 +26,14 @@ struct canary_options {
     bool keys, json;
 };
 
-#define AT(field) offsetof(struct canary_options, field)
+#define OPT_STRUCT struct canary_options
 static const struct option canary_table[] = {
-    { "keys", 0, OPTION_FLAG, AT(keys), NULL,
-      "print the 16 canaries in hexadecimal, for --as hex", NULL },
-    { "generation", 'g', OPTION_TEXT, AT(generation), "N",
-      "generation of the canaries (default: the file's)", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL,
-      "print a JSON object (bloomgate.canary.1)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("keys", 0, keys, "print the 16 canaries in hexadecimal, for --as hex"),
+    OPT_TEXT("generation", 'g', generation, "N",
+             "generation of the canaries (default: the file's)"),
+    OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.canary.1)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group canary_group = { "Canaries", canary_table };
 
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */

@@ -22,23 +22,18 @@ struct check_options {
     uint64_t threads;
 };
 
-#define AT(field) offsetof(struct check_options, field)
+#define OPT_STRUCT struct check_options
 static const struct option check_table[] = {
-    { "invert", 'v', OPTION_FLAG, AT(invert), NULL,
-      "print lines that are definitely not in the filter", NULL },
-    { "count", 'c', OPTION_FLAG, AT(count), NULL,
-      "print only the number of selected lines", NULL },
-    { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "prefix every line with \"maybe\" or \"no\" and a tab", NULL },
-    { "also", 0, OPTION_LIST, AT(also), "FILTER",
-      "query an additional filter; may be repeated", NULL },
-    { "all", 0, OPTION_FLAG, AT(all), NULL,
-      "require a \"maybe\" from all filters, not just one", NULL },
-    { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "number of threads (default: all cores)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("invert", 'v', invert,
+             "print lines that are definitely not in the filter"),
+    OPT_FLAG("count", 'c', count, "print only the number of selected lines"),
+    OPT_FLAG("annotate", 'a', annotate,
+             "prefix every line with \"maybe\" or \"no\" and a tab"),
+    OPT_LIST("also", 0, also, "FILTER", "query an additional filter; may be repeated"),
+    OPT_FLAG("all", 0, all, "require a \"maybe\" from all filters, not just one"),
+    OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group check_group = { "Checking", check_table };
 
 struct check {

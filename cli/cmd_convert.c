@@ -28,21 +28,19 @@ struct convert_options {
     double rate;
 };
 
-#define AT(field) offsetof(struct convert_options, field)
+#define OPT_STRUCT struct convert_options
 static const struct option convert_table[] = {
-    { "to", 0, OPTION_CHOICE, AT(to), "FORMAT",
-      "target format, such as bloomgate, parquet or guava", filter_formats },
-    { "from-keys", 0, OPTION_LIST, AT(from_keys), "FILE",
-      "build from keys in FILE (-: stdin); may be repeated", NULL },
-    { "items", 'n', OPTION_COUNT, AT(items), "N", "with --from-keys: number of keys",
-      NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "with --from-keys: false-positive rate (default: 1%)", NULL },
-    { "seed", 0, OPTION_COUNT, AT(seed), "N",
-      "with --from-keys: seed or tweak, for some formats", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_CHOICE("to", 0, to, "FORMAT",
+               "target format, such as bloomgate, parquet or guava", filter_formats),
+    OPT_LIST("from-keys", 0, from_keys, "FILE",
+             "build from keys in FILE (-: stdin); may be repeated"),
+    OPT_COUNT("items", 'n', items, "N", "with --from-keys: number of keys"),
+    OPT_RATE("rate", 'p', rate, "P",
+             "with --from-keys: false-positive rate (default: 1%)"),
+    OPT_COUNT("seed", 0, seed, "N",
+              "with --from-keys: seed or tweak, for some formats"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group convert_group = { "Converting", convert_table };
 
 static const char convert_possible[] =

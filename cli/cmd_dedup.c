@@ -38,19 +38,16 @@ struct dedup_options {
     const char *stats;
 };
 
-#define AT(field) offsetof(struct dedup_options, field)
+#define OPT_STRUCT struct dedup_options
 static const struct option dedup_table[] = {
-    { "duplicates", 'd', OPTION_FLAG, AT(duplicates), NULL,
-      "print the lines that may have occurred before", NULL },
-    { "count", 'c', OPTION_FLAG, AT(count), NULL,
-      "print only the number of selected lines", NULL },
-    { "stats", 0, OPTION_TEXT, AT(stats), "FILE",
-      "write the final statistics to FILE, as JSON", NULL },
-    { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "number of threads (default: all cores, at most 8)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("duplicates", 'd', duplicates,
+             "print the lines that may have occurred before"),
+    OPT_FLAG("count", 'c', count, "print only the number of selected lines"),
+    OPT_TEXT("stats", 0, stats, "FILE", "write the final statistics to FILE, as JSON"),
+    OPT_COUNT("threads", 't', threads, "N",
+              "number of threads (default: all cores, at most 8)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group dedup_group = { "Output", dedup_table };
 
 enum { DEDUP_THREADS = 8 };

@@ -24,18 +24,14 @@ struct diff_options {
     const char *patch, *apply;
 };
 
-#define AT(field) offsetof(struct diff_options, field)
+#define OPT_STRUCT struct diff_options
 static const struct option diff_table[] = {
-    { "patch", 0, OPTION_TEXT, AT(patch), "FILE",
-      "write a patch that turns A into B to FILE", NULL },
-    { "apply", 0, OPTION_TEXT, AT(apply), "FILE",
-      "apply the patch FILE to A and write OUT", NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "print a JSON object (bloomgate.diff.1)",
-      NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_TEXT("patch", 0, patch, "FILE", "write a patch that turns A into B to FILE"),
+    OPT_TEXT("apply", 0, apply, "FILE", "apply the patch FILE to A and write OUT"),
+    OPT_FLAG("force", 'f', force, "overwrite existing files"),
+    OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.diff.1)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group diff_group = { "Comparing", diff_table };
 
 enum { DIFF_HEADER = 128 };

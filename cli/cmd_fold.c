@@ -14,13 +14,12 @@ struct fold_options {
     uint64_t times;
 };
 
-#define AT(field) offsetof(struct fold_options, field)
+#define OPT_STRUCT struct fold_options
 static const struct option fold_table[] = {
-    { "times", 0, OPTION_COUNT, AT(times), "N",
-      "number of times to halve the filter (default: 1)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_COUNT("times", 0, times, "N",
+              "number of times to halve the filter (default: 1)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group fold_group = { "Folding", fold_table };
 
 static int fold_filter(const struct fold_options *o, const struct filter_file *file,

@@ -20,18 +20,15 @@ struct info_options {
     size_t told; /* files printed so far */
 };
 
-#define AT(field) offsetof(struct info_options, field)
+#define OPT_STRUCT struct info_options
 static const struct option info_table[] = {
-    { "json", 0, OPTION_FLAG, AT(json), NULL,
-      "print a JSON object per file (bloomgate.info.1)", NULL },
-    { "bits", 0, OPTION_FLAG, AT(bits), NULL, "draw the distribution of set bits",
-      NULL },
-    { "svg", 0, OPTION_TEXT, AT(svg), "FILE",
-      "write the drawing to FILE as SVG (one filter only)", NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("json", 0, json, "print a JSON object per file (bloomgate.info.1)"),
+    OPT_FLAG("bits", 0, bits, "draw the distribution of set bits"),
+    OPT_TEXT("svg", 0, svg, "FILE",
+             "write the drawing to FILE as SVG (one filter only)"),
+    OPT_FLAG("force", 'f', force, "overwrite FILE"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group info_group = { "Output", info_table };
 
 /* Computes the distribution of set bits. A Parquet filter is converted to a bloomgate filter of

@@ -16,13 +16,11 @@ struct keyring_options {
     const char *name;
 };
 
-#define AT(field) offsetof(struct keyring_options, field)
+#define OPT_STRUCT struct keyring_options
 static const struct option keyring_table[] = {
-    { "new", 0, OPTION_TEXT, AT(name), "NAME",
-      "append a new secret with this name to FILE", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_TEXT("new", 0, name, "NAME", "append a new secret with this name to FILE"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group keyring_group = { "Secrets", keyring_table };
 
 /* Returns the index of the last secret that is not retired. New filters use this secret. */

@@ -25,30 +25,27 @@ struct plan_options {
     bool calibrate, json, force;
 };
 
-#define AT(field) offsetof(struct plan_options, field)
+#define OPT_STRUCT struct plan_options
 static const struct option plan_table[] = {
-    { "growth", 0, OPTION_REAL, AT(growth), "FACTOR",
-      "factor by which the number of keys will grow", NULL },
-    { "queries-per-second", 0, OPTION_REAL, AT(queries), "N", "lookups per second",
-      NULL },
-    { "absent-share", 0, OPTION_TEXT, AT(absent_share), "SHARE",
-      "share of lookups for absent keys (default: 1)", NULL },
-    { "call-cost", 0, OPTION_REAL, AT(call_cost), "COST",
-      "cost of a call to the backing store", NULL },
-    { "memory-cost", 0, OPTION_REAL, AT(memory_cost), "COST",
-      "cost of 1 GiB of memory per second, in the same unit", NULL },
-    { "call-time", 0, OPTION_SECONDS, AT(call_time), "TIME",
-      "duration of a backing-store call, e.g. 5ms", NULL },
-    { "latency", 0, OPTION_SECONDS, AT(latency), "TIME",
-      "maximum mean delay for an absent key, e.g. 10us", NULL },
-    { "calibrate", 0, OPTION_FLAG, AT(calibrate), NULL,
-      "measure each kind on this machine (a few seconds)", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", NULL },
-    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "write charts to FILE.svg", NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE.svg", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_REAL("growth", 0, growth, "FACTOR",
+             "factor by which the number of keys will grow"),
+    OPT_REAL("queries-per-second", 0, queries, "N", "lookups per second"),
+    OPT_TEXT("absent-share", 0, absent_share, "SHARE",
+             "share of lookups for absent keys (default: 1)"),
+    OPT_REAL("call-cost", 0, call_cost, "COST", "cost of a call to the backing store"),
+    OPT_REAL("memory-cost", 0, memory_cost, "COST",
+             "cost of 1 GiB of memory per second, in the same unit"),
+    OPT_SECONDS("call-time", 0, call_time, "TIME",
+                "duration of a backing-store call, e.g. 5ms"),
+    OPT_SECONDS("latency", 0, latency, "TIME",
+                "maximum mean delay for an absent key, e.g. 10us"),
+    OPT_FLAG("calibrate", 0, calibrate,
+             "measure each kind on this machine (a few seconds)"),
+    OPT_FLAG("json", 0, json, "print JSON"),
+    OPT_TEXT("plot", 0, plot, "FILE.svg", "write charts to FILE.svg"),
+    OPT_FLAG("force", 'f', force, "overwrite FILE.svg"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group plan_group = { "Planning", plan_table };
 
 /* ---- Option names --------------------------------------------------------------------- */

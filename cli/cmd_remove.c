@@ -5,17 +5,14 @@
 #include "number.h"
 #include "say.h"
 
-#define AT(field) offsetof(struct change_options, field)
+#define OPT_STRUCT struct change_options
 static const struct option remove_table[] = {
-    { "output", 'o', OPTION_TEXT, AT(output), "OUT",
-      "write the result to OUT and leave FILTER unchanged", NULL },
-    { "strict", 0, OPTION_FLAG, AT(strict), NULL,
-      "if a key is missing, change nothing and exit 1", NULL },
-    { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "number of threads (default: all cores)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_TEXT("output", 'o', output, "OUT",
+             "write the result to OUT and leave FILTER unchanged"),
+    OPT_FLAG("strict", 0, strict, "if a key is missing, change nothing and exit 1"),
+    OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group remove_group = { "Removing", remove_table };
 
 static bool remove_keys(struct flow *flow, struct chunk *chunk)

@@ -24,13 +24,11 @@ struct verify_options {
     bool json;
 };
 
-#define AT(field) offsetof(struct verify_options, field)
+#define OPT_STRUCT struct verify_options
 static const struct option verify_table[] = {
-    { "json", 0, OPTION_FLAG, AT(json), NULL,
-      "print a JSON object per file (bloomgate.verify.1)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("json", 0, json, "print a JSON object per file (bloomgate.verify.1)"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group verify_group = { "Verifying", verify_table };
 
 static const char verify_schema[] = "bloomgate.verify.1";

@@ -35,17 +35,14 @@ struct watch_options {
     bool once;
 };
 
-#define AT(field) offsetof(struct watch_options, field)
+#define OPT_STRUCT struct watch_options
 static const struct option watch_table[] = {
-    { "interval", 'i', OPTION_SECONDS, AT(interval), "TIME",
-      "how often to check the file (default: 1s)", NULL },
-    { "once", 0, OPTION_FLAG, AT(once), NULL, "print the current state and exit",
-      NULL },
-    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
-      "file with the secrets of keyed filters", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_SECONDS("interval", 'i', interval, "TIME",
+                "how often to check the file (default: 1s)"),
+    OPT_FLAG("once", 0, once, "print the current state and exit"),
+    OPT_TEXT("keyring", 0, keyring, "FILE", "file with the secrets of keyed filters"),
+    OPT_END,
 };
-#undef AT
 static const struct option_group watch_group = { "Watching", watch_table };
 
 enum { WATCH_HISTORY = 60, WATCH_BAR = 40, WATCH_KEPT = 160 };

@@ -35,18 +35,16 @@ const struct command *command_find(const char *name)
 
 static const char *const whens[] = { "auto", "always", "never", NULL };
 
-#define AT(field) offsetof(struct common, field)
+#define OPT_STRUCT struct common
 static const struct option common_table[] = {
-    { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "print only errors and warnings",
-      NULL },
-    { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN",
-      "progress bar: auto, always or never (default: auto)", whens },
-    { "color", 0, OPTION_CHOICE, AT(color), "WHEN",
-      "colors: auto, always or never (default: auto)", whens },
-    { "help", 'h', OPTION_FLAG, AT(help), NULL, "print this help", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("quiet", 'q', quiet, "print only errors and warnings"),
+    OPT_CHOICE("progress", 0, progress, "WHEN",
+               "progress bar: auto, always or never (default: auto)", whens),
+    OPT_CHOICE("color", 0, color, "WHEN",
+               "colors: auto, always or never (default: auto)", whens),
+    OPT_FLAG("help", 'h', help, "print this help"),
+    OPT_END,
 };
-#undef AT
 const struct option_group common_options = { "General", common_table };
 
 /* Returns the bloomgate subcommand for an operation that other programs call `name`, or NULL if

@@ -27,32 +27,26 @@ enum {
     FORMAT_FOREIGN
 }; /* FORMAT_FOREIGN is foreign format 1 */
 
-#define AT(field) offsetof(struct open_options, field)
+#define OPT_STRUCT struct open_options
 #define OPEN_OURS                                                                      \
-    { "keyring",   0,      OPTION_TEXT,                                                \
-      AT(keyring), "FILE", "file with the secrets of keyed filters",                   \
-      NULL },                                                                          \
-    {                                                                                  \
-        "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,                                \
-            "accept damaged blocks, which answer \"maybe\"", NULL                      \
-    }
+    OPT_TEXT("keyring", 0, keyring, "FILE", "file with the secrets of keyed filters"), \
+        OPT_FLAG("tolerate", 0, tolerate,                                              \
+                 "accept damaged blocks, which answer \"maybe\"")
 static const struct option open_ours_table[] = {
     OPEN_OURS,
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_END,
 };
 static const struct option open_table[] = {
-    { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
-      "auto (default) or a format listed in bloomgate(1)", filter_formats },
+    OPT_CHOICE("format", 0, format, "FORMAT",
+               "auto (default) or a format listed in bloomgate(1)", filter_formats),
     OPEN_OURS,
-    { "part", 0, OPTION_COUNT, AT(part), "N",
-      "parquet: index of the filter in the file, from 0", NULL },
-    { "format-version", 0, OPTION_COUNT, AT(version), "N",
-      "cassandra: 1 for Cassandra 3, 2 for Cassandra 2", NULL },
-    { "block-key", 0, OPTION_TEXT, AT(block_key), "HEX",
-      "bip158: first 16 bytes of the block hash", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_COUNT("part", 0, part, "N", "parquet: index of the filter in the file, from 0"),
+    OPT_COUNT("format-version", 0, version, "N",
+              "cassandra: 1 for Cassandra 3, 2 for Cassandra 2"),
+    OPT_TEXT("block-key", 0, block_key, "HEX",
+             "bip158: first 16 bytes of the block hash"),
+    OPT_END,
 };
-#undef AT
 const struct option_group open_options_group = { "Opening", open_table };
 const struct option_group open_ours_group = { "Opening", open_ours_table };
 

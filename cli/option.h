@@ -44,6 +44,31 @@ struct option {
     const char *const *choices; /* for OPTION_CHOICE, NULL-terminated */
 };
 
+/* Rows of a table, such as OPT_COUNT("items", 'n', items, "N", "number of keys"). OPT_STRUCT is the
+ * struct that contains the fields; define it before the table. */
+#define OPT_ROW(type, name, letter, field, value, help)                                \
+    {                                                                                  \
+        name, letter, OPTION_##type, offsetof(OPT_STRUCT, field), value, help, NULL    \
+    }
+#define OPT_FLAG(name, letter, field, help)                                            \
+    OPT_ROW(FLAG, name, letter, field, NULL, help)
+#define OPT_TEXT(...)    OPT_ROW(TEXT, __VA_ARGS__)
+#define OPT_LIST(...)    OPT_ROW(LIST, __VA_ARGS__)
+#define OPT_COUNT(...)   OPT_ROW(COUNT, __VA_ARGS__)
+#define OPT_ORDINAL(...) OPT_ROW(ORDINAL, __VA_ARGS__)
+#define OPT_BYTES(...)   OPT_ROW(BYTES, __VA_ARGS__)
+#define OPT_REAL(...)    OPT_ROW(REAL, __VA_ARGS__)
+#define OPT_RATE(...)    OPT_ROW(RATE, __VA_ARGS__)
+#define OPT_SECONDS(...) OPT_ROW(SECONDS, __VA_ARGS__)
+#define OPT_CHOICE(name, letter, field, value, help, choices)                          \
+    {                                                                                  \
+        name, letter, OPTION_CHOICE, offsetof(OPT_STRUCT, field), value, help, choices \
+    }
+#define OPT_END                                                                        \
+    {                                                                                  \
+        NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL                                      \
+    }
+
 struct option_group {
     const char *title; /* heading in help, such as "Keys" */
     const struct option *options;

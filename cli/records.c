@@ -28,29 +28,22 @@ static const char *const key_forms[] = {
     "text", "int64", "int32", "hex", "utf16", NULL
 };
 
-#define AT(field) offsetof(struct key_options, field)
+#define OPT_STRUCT struct key_options
 static const struct option key_options_table[] = {
-    { "null", '0', OPTION_FLAG, AT(nul), NULL,
-      "records end with NUL instead of newline", NULL },
-    { "length-prefixed", 0, OPTION_FLAG, AT(prefixed), NULL,
-      "records start with a 4-byte length", NULL },
-    { "csv", 0, OPTION_FLAG, AT(csv), NULL,
-      "records are rows of CSV, with optional quotes", NULL },
-    { "field", 0, OPTION_ORDINAL, AT(field), "N",
-      "use the Nth field of each record as the key", NULL },
-    { "delimiter", 0, OPTION_TEXT, AT(delimiter), "C",
-      "field delimiter (default: tab; with --csv: comma)", NULL },
-    { "crlf", 0, OPTION_FLAG, AT(crlf), NULL, "lines may end with CR LF", NULL },
-    { "trim", 0, OPTION_FLAG, AT(trim), NULL, "remove whitespace around the key",
-      NULL },
-    { "lower", 0, OPTION_FLAG, AT(lower), NULL, "convert A-Z to a-z", NULL },
-    { "as", 0, OPTION_CHOICE, AT(as), "FORM",
-      "form of the key: text, int64, int32, hex or utf16", key_forms },
-    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not decompress gzip or zstd input",
-      NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("null", '0', nul, "records end with NUL instead of newline"),
+    OPT_FLAG("length-prefixed", 0, prefixed, "records start with a 4-byte length"),
+    OPT_FLAG("csv", 0, csv, "records are rows of CSV, with optional quotes"),
+    OPT_ORDINAL("field", 0, field, "N", "use the Nth field of each record as the key"),
+    OPT_TEXT("delimiter", 0, delimiter, "C",
+             "field delimiter (default: tab; with --csv: comma)"),
+    OPT_FLAG("crlf", 0, crlf, "lines may end with CR LF"),
+    OPT_FLAG("trim", 0, trim, "remove whitespace around the key"),
+    OPT_FLAG("lower", 0, lower, "convert A-Z to a-z"),
+    OPT_CHOICE("as", 0, as, "FORM", "form of the key: text, int64, int32, hex or utf16",
+               key_forms),
+    OPT_FLAG("raw", 0, raw, "do not decompress gzip or zstd input"),
+    OPT_END,
 };
-#undef AT
 
 const struct option_group key_options_group = { "Keys", key_options_table };
 

@@ -7,18 +7,17 @@
 
 #include <string.h>
 
-#define AT(field) offsetof(struct save_options, field)
+#define OPT_STRUCT struct save_options
 static const struct option save_table[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
-    { "generation", 'g', OPTION_TEXT, AT(generation), "N",
-      "generation number in the file (default: unchanged)", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("force", 'f', force, "overwrite existing files"),
+    OPT_TEXT("generation", 'g', generation, "N",
+             "generation number in the file (default: unchanged)"),
+    OPT_END,
 };
 static const struct option force_table[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_FLAG("force", 'f', force, "overwrite existing files"),
+    OPT_END,
 };
-#undef AT
 const struct option_group save_options_group = { "Saving", save_table };
 const struct option_group force_options_group = { "Saving", force_table };
 

@@ -16,23 +16,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define AT(field) offsetof(struct seen_options, field)
+#define OPT_STRUCT struct seen_options
 static const struct option seen_table[] = {
-    { "items", 'n', OPTION_COUNT, AT(items), "N",
-      "number of distinct keys (default: the filter grows)", NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "tolerated share of dropped new lines (default: 1e-6)", NULL },
-    { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
-      "fixed size instead of --rate, such as 512M or 2Gi", NULL },
-    { "window", 'w', OPTION_TEXT, AT(window), "N|TIME",
-      "keys to remember: a number, or a period such as 10m", NULL },
-    { "state", 's', OPTION_TEXT, AT(state), "FILE",
-      "load the filter from FILE, and save it there", NULL },
-    { "unordered", 0, OPTION_FLAG, AT(unordered), NULL,
-      "do not preserve order; faster with many cores", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_COUNT("items", 'n', items, "N",
+              "number of distinct keys (default: the filter grows)"),
+    OPT_RATE("rate", 'p', rate, "P",
+             "tolerated share of dropped new lines (default: 1e-6)"),
+    OPT_BYTES("memory", 'm', memory, "SIZE",
+              "fixed size instead of --rate, such as 512M or 2Gi"),
+    OPT_TEXT("window", 'w', window, "N|TIME",
+             "keys to remember: a number, or a period such as 10m"),
+    OPT_TEXT("state", 's', state, "FILE",
+             "load the filter from FILE, and save it there"),
+    OPT_FLAG("unordered", 0, unordered,
+             "do not preserve order; faster with many cores"),
+    OPT_END,
 };
-#undef AT
 const struct option_group seen_options_group = { "Filter", seen_table };
 
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;

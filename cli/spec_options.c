@@ -13,40 +13,34 @@ static const char *const spec_kinds[] = { "auto",
 #undef SPEC_KIND
                                               NULL };
 
-#define AT(field) offsetof(struct spec_options, field)
+#define OPT_STRUCT struct spec_options
 static const struct option spec_table[] = {
-    { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
-      "such as classic or fuse (default: auto = blocked)", spec_kinds },
-    { "items", 'n', OPTION_COUNT, AT(items), "N", "expected number of distinct keys",
-      NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "false-positive rate, such as 0.01, 1e-3 or 0.1%", NULL },
-    { "bits-per-key", 0, OPTION_REAL, AT(bits_per_key), "B",
-      "bits per key instead of --rate", NULL },
-    { "bytes", 0, OPTION_BYTES, AT(bytes), "SIZE",
-      "size instead of --rate, such as 64k, 512M or 2Gi", NULL },
-    { "bits", 0, OPTION_COUNT, AT(k), "K",
-      "bits set for each key, or bits per fingerprint", NULL },
-    { "folds", 0, OPTION_COUNT, AT(folds), "N",
-      "allow the filter to be halved N times later", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_CHOICE("kind", 'k', kind, "KIND",
+               "such as classic or fuse (default: auto = blocked)", spec_kinds),
+    OPT_COUNT("items", 'n', items, "N", "expected number of distinct keys"),
+    OPT_RATE("rate", 'p', rate, "P", "false-positive rate, such as 0.01, 1e-3 or 0.1%"),
+    OPT_REAL("bits-per-key", 0, bits_per_key, "B", "bits per key instead of --rate"),
+    OPT_BYTES("bytes", 0, bytes, "SIZE",
+              "size instead of --rate, such as 64k, 512M or 2Gi"),
+    OPT_COUNT("bits", 0, k, "K", "bits set for each key, or bits per fingerprint"),
+    OPT_COUNT("folds", 0, folds, "N", "allow the filter to be halved N times later"),
+    OPT_END,
 };
-#undef AT
+#undef OPT_STRUCT
 const struct option_group spec_options_group = { "Filter", spec_table };
 
 static const char *const hash_names[] = { "fast",      "keyed", "keyed24",
                                           "keyed-int", "xxh64", NULL };
 
-#define AT(field) offsetof(struct hash_options, field)
+#define OPT_STRUCT struct hash_options
 static const struct option hash_table[] = {
-    { "hash", 0, OPTION_CHOICE, AT(profile), "PROFILE",
-      "fast (default), or keyed for untrusted keys", hash_names },
-    { "seed", 0, OPTION_COUNT, AT(seed), "N", "seed for fast and xxh64", NULL },
-    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
-      "file with the secrets of keyed filters", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+    OPT_CHOICE("hash", 0, profile, "PROFILE",
+               "fast (default), or keyed for untrusted keys", hash_names),
+    OPT_COUNT("seed", 0, seed, "N", "seed for fast and xxh64"),
+    OPT_TEXT("keyring", 0, keyring, "FILE", "file with the secrets of keyed filters"),
+    OPT_END,
 };
-#undef AT
+#undef OPT_STRUCT
 const struct option_group hash_options_group = { "Hashing", hash_table };
 
 int spec_fill(const struct spec_options *options, bg_spec *spec)
