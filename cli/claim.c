@@ -191,7 +191,7 @@ static int claim_take(const char *path, struct claim *claim, double most)
 {
     bool told = most <= 0;
     struct progress since;
-    progress_begin(&since, "", SAY_NEVER);
+    progress_begin(&since, NULL);
     for (;;) {
         const enum claim_state state = claim_try(claim);
         if (state == CLAIM_MADE || state == CLAIM_FAILED) {

@@ -12,7 +12,6 @@
 #include "dump_stream.h"
 #include "filter_file.h"
 #include "replace_file.h"
-#include "say.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -150,12 +149,10 @@ static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 /* Writes the filter file of a shard: the dump without its first line. */
 static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix)
 {
-    char path[4096];
+    char path[CLAIM_PATH];
     struct shard_dump d = { .cursor = 0 };
-    const int n = snprintf(path, sizeof path, "%s.%u", prefix, shard);
-    int code = n > 0 && n < (int)sizeof path
-                   ? filter_claim(path, w->settings->force)
-                   : say_failed(CLI_USAGE, "%s: path is too long", prefix);
+    int code = filter_shard_path(prefix, shard, path);
+    code = code ? code : filter_claim(path, w->settings->force);
     code = code ? code : dump_read(w, shard, &d);
     code = code ? code : dump_expect_listed(w, shard);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;

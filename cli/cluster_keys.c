@@ -10,7 +10,6 @@
 #include "flow.h"
 #include "number.h"
 #include "out.h"
-#include "say.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -47,7 +46,7 @@ static int keys_run(struct cluster_keys *k, const char *what,
     };
     return code ? code
                 : flow_files(&flow, arguments->items + 2, arguments->count - 2,
-                             o->keys.raw, what, o->common.progress);
+                             o->keys.raw, what);
 }
 
 /* ---- Adding ------------------------------------------------------------------------------------- */

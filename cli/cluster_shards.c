@@ -9,7 +9,6 @@
 #include "cluster_actions.h"
 #include "number.h"
 #include "out.h"
-#include "say.h"
 
 #include <inttypes.h>
 #include <stdio.h>

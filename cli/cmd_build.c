@@ -6,7 +6,7 @@
  * its keys are added to a `scalable` filter. If another kind was requested, the keys are collected
  * as 8-byte hashes (bg_builder), and the filter is sized afterward. Static kinds are always built
  * from collected hashes. Kinds that can remove keys count how many times a key was added, so their
- * keys are collected with duplicates (hash_pile.h).
+ * keys are collected with duplicates (struct build_pile).
  *
  * Long builds. With --checkpoint, the work is divided into stages (legs). At the end of each leg,
  * all threads pause while the filter is saved as OUT.partial, with the input position in its
@@ -21,13 +21,12 @@
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
-#include "hash_pile.h"
 #include "identity.h"
 #include "insert_keys.h"
 #include "number.h"
 #include "parts.h"
+#include "save_options.h"
 #include "spec_options.h"
-#include "spec_record.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -69,6 +68,17 @@ static const struct option_group build_group = { "Building", build_table };
 /* The capacity of the first layer of a scalable filter if the number of keys is unknown. */
 enum { BUILD_FIRST_LAYER = 1 << 20 };
 
+/*
+ * Hashes of keys in order of arrival, including duplicates. A bg_builder creates a filter from a set
+ * of keys, so a key that occurs twice is added only once. Kinds that can remove keys
+ * (BG_TRAIT_REMOVE) count how many times a key was added, and a key is deleted only after it has
+ * been removed that many times. Keys for these kinds are therefore collected here.
+ */
+struct build_pile {
+    uint64_t *hashes;
+    size_t count, room;
+};
+
 struct build {
     const struct build_options *options;
     const char *path;
@@ -82,7 +92,7 @@ struct build {
     bg_loader *loader;   /* adds the keys to the filter, or NULL */
     bg_builder *builder; /* collects the hashes of the keys, or NULL */
     bool piles;          /* whether hashes are collected in `pile`, with duplicates */
-    struct hash_pile pile;
+    struct build_pile pile;
     bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file for checkpoints, or NULL */
     uint64_t whole;         /* identity of the whole input, if building a part */
@@ -116,6 +126,26 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     return !err || flow_fail(flow, CLI_FULL);
 }
 
+/* Returns false and changes nothing if memory runs out. */
+static bool build_pile_add(struct build_pile *pile, const uint64_t *hashes, size_t n)
+{
+    if (pile->room - pile->count < n) {
+        const size_t more = pile->room + pile->room / 2 + 1024;
+        const size_t room = n > more - pile->count ? pile->count + n : more;
+        uint64_t *grown = room <= SIZE_MAX / sizeof *grown
+                              ? realloc(pile->hashes, room * sizeof *grown)
+                              : NULL;
+        if (!grown) {
+            return false;
+        }
+        pile->hashes = grown;
+        pile->room = room;
+    }
+    memcpy(pile->hashes + pile->count, hashes, n * sizeof *hashes);
+    pile->count += n;
+    return true;
+}
+
 static bool build_hash(struct flow *flow, struct chunk *chunk)
 {
     const struct build *b = flow->context;
@@ -129,7 +159,7 @@ static bool build_hash(struct flow *flow, struct chunk *chunk)
 static bool build_collect(struct flow *flow, struct chunk *chunk)
 {
     struct build *b = flow->context;
-    if (b->piles ? !hash_pile_add(&b->pile, chunk->hashes, chunk->count)
+    if (b->piles ? !build_pile_add(&b->pile, chunk->hashes, chunk->count)
                  : bg_builder_add_many(b->builder,
                                        bg_keys_hashes(chunk->hashes, chunk->count))
                        != BG_OK) {
@@ -151,8 +181,7 @@ static int build_count_keys(struct build *b)
 {
     const struct flow like = { .format = &b->format,
                                .threads = flow_threads(b->options->threads) };
-    const int code =
-        flow_count(&like, &b->input, b->options->common.progress, &b->spec.items);
+    const int code = flow_count(&like, &b->input, &b->spec.items);
     b->spec.items = b->spec.items ? b->spec.items : 1;
     return code;
 }
@@ -331,13 +360,6 @@ static uint64_t build_input_read(const struct build *b, size_t at, uint64_t offs
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-static bool build_saving(void *context, uint64_t done, uint64_t all)
-{
-    struct build *b = context;
-    progress_tick(&b->progress, done, all);
-    return !stop_wanted();
-}
-
 static bool build_solving(void *context, double share)
 {
     struct build *b = context;
@@ -378,8 +400,7 @@ static int build_finish(struct build *b)
     if (b->piles) {
         return build_finish_pile(b);
     }
-    progress_begin(&b->progress, "building",
-                   (enum say_when)b->options->common.progress);
+    progress_begin(&b->progress, "building");
     bg_builder_on_progress(b->builder, build_solving, b);
     const bg_err err = bg_builder_finish_threaded(
         b->builder, flow_threads(b->options->threads), &b->filter, &why);
@@ -401,10 +422,10 @@ static int build_save(struct build *b, const char *path, const char *note)
     filter_metadata(&b->format, *notes ? notes : NULL, metadata);
     how.generation = b->options->generation;
     how.metadata = metadata;
-    how.progress = build_saving;
-    how.context = b;
+    how.progress = saving_progress;
+    how.context = &b->progress;
     memcpy(how.key_id, b->secret.key_id, sizeof how.key_id);
-    progress_begin(&b->progress, "saving", (enum say_when)b->options->common.progress);
+    progress_begin(&b->progress, "saving");
     const bg_err err = bg_save(b->filter, path, &how, &why);
     progress_end(&b->progress);
     return err ? say_error(path, &why) : CLI_OK;
@@ -414,7 +435,7 @@ static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
 {
     if (b->piles) {
         const uint64_t hash = bg_hash_bytes(&b->hasher, key, BG_CANARY_BYTES);
-        return hash_pile_add(&b->pile, &hash, 1);
+        return build_pile_add(&b->pile, &hash, 1);
     }
     if (b->builder) {
         return bg_builder_add(b->builder, key, BG_CANARY_BYTES) == BG_OK;
@@ -626,7 +647,7 @@ static int build_run_legs(struct build *b)
     b->flow.leg = BUILD_LEG;
     while (!code) {
         struct progress watch;
-        progress_begin(&watch, "", SAY_NEVER);
+        progress_begin(&watch, NULL);
         code = flow_run(&b->flow);
         if (code || !flow_has_more(&b->flow)) {
             break;
@@ -654,7 +675,7 @@ static int build_run(struct build *b)
                              .work = b->builder ? build_hash : build_add,
                              .deliver = b->builder ? build_collect : NULL,
                              .context = b };
-    progress_begin(&b->progress, "reading", (enum say_when)b->options->common.progress);
+    progress_begin(&b->progress, "reading");
     flow_begin(&b->flow);
     const int code =
         b->options->checkpoint > 0 ? build_run_legs(b) : flow_run(&b->flow);
@@ -786,7 +807,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
     const struct build_options *o = b->options;
     struct progress watch;
     struct input_part part = { 0, 1 };
-    progress_begin(&watch, "", SAY_NEVER);
+    progress_begin(&watch, NULL);
     int code = build_read_shard(o->shard, &part);
     code = code ? code : build_may_write(b);
     code = code ? code : keys_format(&o->keys, &b->format);
@@ -824,16 +845,13 @@ static int build_all(struct build *b, const struct arguments *arguments)
 
 static int build_command(void *options, const struct arguments *arguments)
 {
-    if (arguments->count == 0) {
-        return say_usage("missing argument OUT");
-    }
     struct build b = { .options = options, .path = arguments->items[0] };
     b.spec = (bg_spec)BG_SPEC_INIT;
     const int code = build_all(&b, arguments);
     bg_loader_free(b.loader);
     bg_filter_free(b.filter);
     bg_builder_free(b.builder);
-    hash_pile_end(&b.pile);
+    free(b.pile.hashes);
     bg_hasher_wipe(&b.hasher);
     secret_free(&b.secret);
     free(b.files);
@@ -857,6 +875,7 @@ const struct command command_build = {
         "conversions (--trim, --lower, --as) are recorded in the file, and bloomgate "
         "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),
+    .arguments = { 1, COMMAND_ANY, "missing argument OUT" },
     .uses = { { &build_group, 0 },
               { &spec_options_group, offsetof(struct build_options, spec) },
               { &key_options_group, offsetof(struct build_options, keys) },

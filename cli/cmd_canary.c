@@ -12,7 +12,6 @@
 #include "json.h"
 #include "number.h"
 #include "out.h"
-#include "say.h"
 
 #include <inttypes.h>
 #include <math.h>

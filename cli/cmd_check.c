@@ -149,7 +149,7 @@ static int check_run(struct check *c, const struct arguments *arguments)
                          .deliver = check_deliver,
                          .context = c };
     const int code = flow_files(&flow, arguments->items + 1, arguments->count - 1,
-                                o->keys.raw, "checking", o->common.progress);
+                                o->keys.raw, "checking");
     if (!code && o->count) {
         printf("%" PRIu64 "\n", c->selected);
     }
@@ -159,9 +159,6 @@ static int check_run(struct check *c, const struct arguments *arguments)
 static int check_command(void *options, const struct arguments *arguments)
 {
     static struct check c; /* static, because it is too large for the stack */
-    if (arguments->count == 0) {
-        return say_usage("missing argument FILTER");
-    }
     c.options = options;
     int code = check_open(&c, arguments->items[0]);
     code = code ? code : check_run(&c, arguments);
@@ -183,6 +180,7 @@ const struct command command_check = {
         "1 if none was, higher on errors. With -q, nothing is printed, and the "
         "command exits at the first selected line.",
     .size = sizeof(struct check_options),
+    .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
     .uses = { { &check_group, 0 },
               { &key_options_group, offsetof(struct check_options, keys) },
               { &open_options_group, offsetof(struct check_options, open) } },

@@ -9,7 +9,6 @@
 
 #include "cluster_actions.h"
 #include "nearest.h"
-#include "say.h"
 #include "stop.h"
 
 #include <stdlib.h>
@@ -163,9 +162,6 @@ static int cluster_connect(struct cluster_work *w)
 static int cluster_command(void *options, const struct arguments *arguments)
 {
     static struct cluster_work work;
-    if (arguments->count < 2) {
-        return say_usage("expected an action and the NAME of a filter");
-    }
     const struct cluster_action *action = cluster_find_action(arguments->items[0]);
     if (!action) {
         return CLI_USAGE;
@@ -210,6 +206,7 @@ const struct command command_cluster = {
         "for the host name that the cluster lists for the node. Passwords cannot be "
         "passed as arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
+    .arguments = { 2, COMMAND_ANY, "expected an action and the NAME of a filter" },
     .uses = { { &cluster_group, 0 },
               { &cluster_create_group, 0 },
               { &key_options_group, offsetof(struct cluster_settings, keys) } },

@@ -7,11 +7,10 @@
  * xxh64 and seed 0. All other filters have to be rebuilt from their keys (--from-keys).
  */
 #include "command.h"
+#include "filter_file.h"
 #include "flow.h"
-#include "foreign_file.h"
 #include "number.h"
 #include "save_options.h"
-#include "say.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -78,7 +77,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
                                       : say_error(file->path, &why);
     }
     filter_metadata(&format, NULL, like.metadata);
-    code = saving_begin(&o->save, &like, (enum say_when)o->common.progress, &saving);
+    code = saving_begin(&o->save, &like, &saving);
     code = code ? code : saving_write(&saving, filter, to);
     if (!code) {
         saving_tell(filter, to);
@@ -139,8 +138,7 @@ static int convert_ours_to_ours(const struct convert_options *o,
                                 const struct filter_file *file, const char *to)
 {
     static struct saving saving;
-    const int code = saving_begin(&o->save, &file->about,
-                                  (enum say_when)o->common.progress, &saving);
+    const int code = saving_begin(&o->save, &file->about, &saving);
     return code ? code : saving_write(&saving, file->filter, to);
 }
 
@@ -174,13 +172,6 @@ struct convert_keys {
     uint64_t keys;
 };
 
-static bool convert_work(struct flow *flow, struct chunk *chunk)
-{
-    (void)flow;
-    (void)chunk;
-    return true;
-}
-
 static bool convert_add(struct flow *flow, struct chunk *chunk)
 {
     struct convert_keys *k = flow->context;
@@ -203,11 +194,9 @@ static int convert_read_keys(const struct convert_options *o,
     }
     struct flow flow = { .format = format,
                          .threads = flow_threads(0),
-                         .work = convert_work,
                          .deliver = convert_add,
                          .context = k };
-    return flow_files(&flow, paths, o->from_keys.count, o->keys.raw, "reading",
-                      o->common.progress);
+    return flow_files(&flow, paths, o->from_keys.count, o->keys.raw, "reading");
 }
 
 static int convert_create(const struct convert_options *o, struct key_format *format,

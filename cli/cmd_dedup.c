@@ -248,7 +248,7 @@ static int dedup_flow(struct dedup *d)
         flow.work = dedup_unordered;
         flow.deliver = flow.write = NULL;
     }
-    return flow_once(&flow, "reading", o->common.progress);
+    return flow_once(&flow, "reading");
 }
 
 /* Reports that the filter is full. The advice depends on the cause. */
@@ -345,7 +345,6 @@ static int dedup_command(void *options, const struct arguments *arguments)
     d.seen.options = &d.options->seen;
     d.seen.hash = &d.options->hash;
     d.seen.threads = dedup_threads(d.options);
-    d.seen.progress = d.options->common.progress;
     int code = dedup_begin(&d, arguments);
     code = code ? code : dedup_run(&d);
     if (d.stats) {

@@ -11,7 +11,6 @@
 #include "json.h"
 #include "number.h"
 #include "out.h"
-#include "say.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  */
 #include "command.h"
 #include "save_options.h"
-#include "say.h"
 
 #include <inttypes.h>
 
@@ -28,8 +27,7 @@ static int fold_filter(const struct fold_options *o, const struct filter_file *f
     static struct saving saving;
     bg_filter *folded = NULL;
     bg_errinfo why;
-    int code = saving_begin(&o->save, &file->about, (enum say_when)o->common.progress,
-                            &saving);
+    int code = saving_begin(&o->save, &file->about, &saving);
     if (!code
         && bg_filter_fold(file->filter, o->times ? (uint32_t)o->times : 1, &folded,
                           &why)) {
@@ -47,9 +45,6 @@ static int fold_command(void *options, const struct arguments *arguments)
 {
     const struct fold_options *o = options;
     static struct filter_file file;
-    if (arguments->count != 2) {
-        return say_usage("expected OUT and one FILTER");
-    }
     if (o->times > 63) {
         return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
     }
@@ -77,6 +72,7 @@ const struct command command_fold = {
         "such filters, and bloomgate info prints how many times a filter can be "
         "folded.",
     .size = sizeof(struct fold_options),
+    .arguments = { 2, 2, "expected OUT and one FILTER" },
     .uses = { { &fold_group, 0 },
               { &save_options_group, offsetof(struct fold_options, save) },
               { &open_ours_group, offsetof(struct fold_options, open) } },

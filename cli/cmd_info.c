@@ -1,15 +1,22 @@
 /*
- * cmd_info.c - bloomgate info: describes filter files.
+ * cmd_info.c - bloomgate info: describes filter files, as text or JSON.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "command.h"
-#include "info_facts.h"
+#include "filter_file.h"
+#include "json.h"
+#include "number.h"
 #include "occupancy_map.h"
 #include "out.h"
-#include "say.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct info_options {
@@ -30,6 +37,481 @@ static const struct option info_table[] = {
     OPT_END,
 };
 static const struct option_group info_group = { "Output", info_table };
+
+/* ---- Facts ----------------------------------------------------------------------------------------- */
+
+enum info_health { INFO_FINE, INFO_FULLER, INFO_OVERFLOWED, INFO_DEGRADED };
+
+struct info_facts {
+    const char *path;
+    bool ours;
+    bool complete; /* false if only the header was read, for lack of a secret */
+    uint64_t file_bytes;
+    bg_file_info about; /* files of bloomgate */
+    char recipe[KEY_RECIPE];
+    bg_filter_info info;     /* for bloomgate files, if `complete` */
+    bg_foreign_info foreign; /* for files from other software */
+    double foreign_keys;     /* estimated number of keys in `foreign`; 0 if unknown */
+    double bits_per_key;     /* 0 if unknown */
+    enum info_health health;
+    double times; /* for INFO_FULLER, the rate divided by the design rate */
+};
+
+enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
+
+/* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
+ * factor. A high rate alone is not sufficient, because it may be due to chance or to the canaries
+ * of a small filter. If the filter has a fixed capacity, the lower bound of the estimated number of
+ * keys must also exceed the capacity plus the number of canaries. */
+static const double info_worth_telling = 1.1;
+
+static void info_find_health(struct info_facts *facts)
+{
+    const bg_filter_info *info = &facts->info;
+    const double design = info->design_rate;
+    facts->times = design > 0 ? info->rate / design : 0;
+    const bool fuller =
+        info->kind == BG_KIND_SCALABLE || info->design_items == 0
+        || info->items.low > (double)info->design_items + facts->about.present_canaries;
+    facts->health = info->degraded                                ? INFO_DEGRADED
+                    : info->overflowed                            ? INFO_OVERFLOWED
+                    : fuller && facts->times > info_worth_telling ? INFO_FULLER
+                                                                  : INFO_FINE;
+}
+
+/* Returns the number of bits per key at full capacity. A scalable filter has no fixed capacity, so
+ * the result is the number of bits per stored key. */
+static double info_per_key(const bg_filter_info *info)
+{
+    const double keys = info->design_items && info->kind != BG_KIND_SCALABLE
+                            ? (double)info->design_items
+                            : info->items.value;
+    return keys >= 1 ? (double)info->bits / keys : 0;
+}
+
+static int info_find_ours(const struct filter_file *file, struct info_facts *facts)
+{
+    facts->ours = true;
+    facts->about = file->about;
+    facts->file_bytes = file->about.file_bytes;
+    memcpy(facts->recipe, file->recipe, sizeof facts->recipe);
+    facts->complete = file->filter != NULL;
+    if (!facts->complete) {
+        facts->bits_per_key = facts->about.items ? 8 * (double)facts->about.word_bytes
+                                                       / (double)facts->about.items
+                                                 : 0;
+        return CLI_OK;
+    }
+    facts->info.struct_size = sizeof facts->info;
+    if (bg_filter_get_info(file->filter, &facts->info)) {
+        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
+                          file->path);
+    }
+    facts->bits_per_key = info_per_key(&facts->info);
+    info_find_health(facts);
+    return CLI_OK;
+}
+
+/* Estimates the number of keys from the fill, for formats whose bits are set independently and
+ * with equal probability. */
+static double info_foreign_keys(const bg_foreign_info *f)
+{
+    switch ((bg_foreign_format)f->format) {
+    case BG_FOREIGN_GUAVA:
+    case BG_FOREIGN_GO:
+    case BG_FOREIGN_DCSO:
+    case BG_FOREIGN_BIP37:
+    case BG_FOREIGN_SPARK:
+    case BG_FOREIGN_HADOOP:
+    case BG_FOREIGN_CASSANDRA:
+    case BG_FOREIGN_SQUID:
+    case BG_FOREIGN_BFV1:
+        return f->k && f->ones < f->bits
+                   ? -(double)f->bits / f->k * log1p(-(double)f->ones / (double)f->bits)
+                   : 0;
+    case BG_FOREIGN_PARQUET:
+    case BG_FOREIGN_REDISBLOOM:
+    case BG_FOREIGN_VALKEYBLOOM:
+    case BG_FOREIGN_REDISCUCKOO:
+    case BG_FOREIGN_BIP158:
+    case BG_FOREIGN_ROCKSDB:
+    case BG_FOREIGN_LEVELDB: break;
+    }
+    return 0;
+}
+
+/* Collects the facts. `file` was opened by filter_open, or contains only the header of a file.
+ * Returns an exit code. */
+static int info_find(const struct filter_file *file, struct info_facts *facts)
+{
+    struct stat about;
+    *facts = (struct info_facts){ .path = file->path, .complete = true };
+    if (!file->foreign) {
+        return info_find_ours(file, facts);
+    }
+    facts->file_bytes = stat(file->path, &about) == 0 && about.st_size > 0
+                            ? (uint64_t)about.st_size
+                            : 0;
+    facts->foreign.struct_size = sizeof facts->foreign;
+    if (bg_foreign_get_info(file->foreign, &facts->foreign)) {
+        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
+                          file->path);
+    }
+    facts->foreign_keys = info_foreign_keys(&facts->foreign);
+    const uint64_t keys =
+        facts->foreign.design ? facts->foreign.design : facts->foreign.items;
+    facts->bits_per_key = keys ? (double)facts->foreign.bits / (double)keys : 0;
+    return CLI_OK;
+}
+
+/* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal
+ * digits. "" means none. */
+static void info_key_id(const uint8_t id[BG_KEY_ID_BYTES], char text[INFO_KEY_ID])
+{
+    size_t n = BG_KEY_ID_BYTES;
+    bool printable = true;
+    while (n > 0 && id[n - 1] == 0) {
+        n--;
+    }
+    for (size_t i = 0; i < n; i++) {
+        printable &= id[i] >= 0x20 && id[i] < 0x7F;
+    }
+    memset(text, 0, INFO_KEY_ID);
+    for (size_t i = 0; i < n; i++) {
+        if (printable) {
+            text[i] = (char)id[i];
+        } else {
+            (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
+        }
+    }
+}
+
+/* "2026-11-16T04:00:00Z" */
+static void info_time(uint64_t seconds, char text[INFO_TIME])
+{
+    const time_t when = (time_t)seconds;
+    struct tm parts;
+    if (seconds > INT64_MAX / 2 || !gmtime_r(&when, &parts)
+        || !strftime(text, INFO_TIME, "%Y-%m-%dT%H:%M:%SZ", &parts)) {
+        (void)snprintf(text, INFO_TIME, "?");
+    }
+}
+
+/* ---- Text: one fact per line ----------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void info_row(const char *name,
+                                                           const char *format, ...)
+{
+    va_list arguments;
+    char text[BG_METADATA_MAX];
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    say_tame(text, strlen(text));
+    printf("  %-12s %s\n", name, text);
+}
+
+static void info_notes(const char *metadata)
+{
+    static const char recipe[] = "keys: "; /* printed as "keys" */
+    for (const char *line = metadata; *line;) {
+        const size_t n = strcspn(line, "\n");
+        if (n > 0 && strncmp(line, recipe, sizeof recipe - 1) != 0) {
+            info_row("note", "%.*s", (int)n, line);
+        }
+        line += n + (line[n] == '\n');
+    }
+}
+
+static void info_size(uint64_t bits, uint64_t bytes, double per_key)
+{
+    char text[NUMBER_TEXT], size[NUMBER_TEXT];
+    if (per_key > 0) { /* thousands of bits per key if a filter is nearly empty */
+        char each[NUMBER_TEXT];
+        if (per_key < 1000) {
+            (void)snprintf(each, sizeof each, "%.4g", per_key);
+        } else {
+            (void)number_show((uint64_t)(per_key + 0.5), each);
+        }
+        info_row("size", "%s, %s bits, %s bits/key", number_show_bytes(bytes, size),
+                 number_show(bits, text), each);
+    } else {
+        info_row("size", "%s, %s bits", number_show_bytes(bytes, size),
+                 number_show(bits, text));
+    }
+}
+
+static void info_design(uint64_t items, double rate)
+{
+    char text[NUMBER_TEXT], share[NUMBER_TEXT];
+    if (items && rate > 0) {
+        info_row("designed for", "%s keys at a rate of %s", number_show(items, text),
+                 number_show_rate(rate, share));
+    } else if (items) {
+        info_row("designed for", "%s keys", number_show(items, text));
+    }
+}
+
+static void info_hash(const bg_file_info *about)
+{
+    char id[INFO_KEY_ID];
+    const char *name = bg_hash_name((bg_hash_profile)about->profile);
+    info_key_id(about->key_id, id);
+    if (about->profile == BG_HASH_CUSTOM) {
+        info_row("hash", "%s, '%s'", name, about->custom_name);
+    } else if (about->profile == BG_HASH_FAST || about->profile == BG_HASH_XXH64) {
+        info_row("hash", "%s, seed %" PRIu64, name, about->seed);
+    } else {
+        info_row("hash", "%s", name);
+    }
+    if (*id) {
+        info_row("key id", "%s", id);
+    }
+}
+
+static void info_content(const bg_filter_info *info)
+{
+    char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
+    info_row("fill", "%s", number_show_rate(info->fill, value));
+    if (info->items.high < 1e18) {
+        info_row("keys stored", "about %s (%s to %s)",
+                 number_show((uint64_t)(info->items.value + 0.5), value),
+                 number_show((uint64_t)(info->items.low + 0.5), low),
+                 number_show((uint64_t)(info->items.high + 0.5), high));
+    } else {
+        info_row("keys stored", "too many to estimate");
+    }
+    info_row("current rate", "%s", number_show_rate(info->rate, value));
+}
+
+static void info_health(const struct info_facts *facts)
+{
+    char count[NUMBER_TEXT];
+    switch (facts->health) {
+    case INFO_FINE: info_row("health", "fine"); break;
+    case INFO_FULLER:
+        info_row("health", "over capacity: the rate is %.3g times the design rate",
+                 facts->times);
+        break;
+    case INFO_OVERFLOWED:
+        info_row("health", "overflowed: every answer is \"maybe\"");
+        break;
+    case INFO_DEGRADED:
+        info_row("health", "degraded: damaged parts always answer \"maybe\"");
+        break;
+    }
+    if (facts->info.saturated) {
+        info_row("saturated", "%s: see bg_filter(3)",
+                 number_show(facts->info.saturated, count));
+    }
+}
+
+static void info_geometry(const bg_file_info *about)
+{
+    char units[NUMBER_TEXT];
+    info_row("kind", "%s", bg_kind_name((bg_kind)about->kind));
+    info_row("geometry", "k %u, %s units", about->k, number_show(about->units, units));
+    if (about->width) {
+        info_row("width", "%u", about->width);
+    }
+    if (about->shards > 1) {
+        info_row("shards", "%u", about->shards);
+    }
+}
+
+static void info_file(const struct info_facts *facts)
+{
+    const bg_file_info *about = &facts->about;
+    char text[NUMBER_TEXT], blocks[NUMBER_TEXT], time[INFO_TIME];
+    info_time(about->created, time);
+    info_row("generation", "%" PRIu64, about->generation);
+    info_row("canaries", "%s", about->present_canaries ? "yes" : "none");
+    info_row("created", "%s", time);
+    info_row("digest", "%s", about->digest_text);
+    info_row("file", "%s bytes, %s block%s", number_show(about->file_bytes, text),
+             number_show(about->blocks, blocks), about->blocks == 1 ? "" : "s");
+    info_notes(about->metadata);
+}
+
+static void info_print_ours(const struct info_facts *facts)
+{
+    const bg_file_info *about = &facts->about;
+    info_row("format", "bloomgate %u.%u", about->major, about->minor);
+    info_geometry(about);
+    if (facts->complete) {
+        info_size(facts->info.bits, facts->info.bytes, facts->bits_per_key);
+        if (facts->info.foldable) {
+            info_row("can fold", "%u time%s", facts->info.foldable,
+                     facts->info.foldable == 1 ? "" : "s");
+        }
+    } else {
+        info_size(8 * about->word_bytes, about->word_bytes, facts->bits_per_key);
+    }
+    info_design(about->items, about->rate);
+    info_hash(about);
+    info_row("keys", "%s", *facts->recipe ? facts->recipe : "used unchanged");
+    info_file(facts);
+    if (facts->complete) {
+        info_content(&facts->info);
+        info_health(facts);
+    } else {
+        info_row("contents", "unknown without the secret; use --keyring FILE");
+    }
+}
+
+static void info_print_foreign(const struct info_facts *facts)
+{
+    static const char *const forms[] = { "?", "bytes", "utf16", "int32", "int64" };
+    const bg_foreign_info *f = &facts->foreign;
+    char text[NUMBER_TEXT];
+    info_row("format", "%s", bg_foreign_name((bg_foreign_format)f->format));
+    if (f->version) {
+        info_row("version", "%u", f->version);
+    }
+    if (f->k) {
+        info_row("geometry", "k %u", f->k);
+    }
+    if (f->parts != 1) {
+        info_row("parts", "%u", f->parts);
+    }
+    info_size(f->bits, (f->bits + 7) / 8, facts->bits_per_key);
+    info_design(f->design, 0);
+    info_row("keys", "interpreted as %s", f->keys < 5 ? forms[f->keys] : "?");
+    info_row("file", "%s bytes", number_show(facts->file_bytes, text));
+    if (f->k && f->bits) {
+        info_row("fill", "%s",
+                 number_show_rate((double)f->ones / (double)f->bits, text));
+    }
+    if (f->items) {
+        info_row("keys stored", "%s", number_show(f->items, text));
+    } else if (facts->foreign_keys > 0) {
+        info_row("keys stored", "about %s",
+                 number_show((uint64_t)(facts->foreign_keys + 0.5), text));
+    }
+    info_row("current rate", "%s", number_show_rate(f->rate, text));
+    info_row("checksum", "%s",
+             f->format == BG_FOREIGN_ROCKSDB || f->format == BG_FOREIGN_LEVELDB
+                 ? "yes, and correct"
+                 : "none: damage cannot be detected");
+}
+
+static void info_print_text(const struct info_facts *facts)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s", facts->path);
+    say_tame(path, strlen(path));
+    printf("%s\n", path);
+    (facts->ours ? info_print_ours : info_print_foreign)(facts);
+}
+
+/* ---- JSON: one object per file --------------------------------------------------------------------- */
+
+static void info_json_header(struct json *json, const struct info_facts *facts)
+{
+    const bg_file_info *about = &facts->about;
+    char text[INFO_KEY_ID > INFO_TIME ? INFO_KEY_ID : INFO_TIME], version[32];
+    (void)snprintf(version, sizeof version, "%u.%u", about->major, about->minor);
+    json_text(json, "version", version);
+    json_text(json, "kind", bg_kind_name((bg_kind)about->kind));
+    json_count(json, "k", about->k);
+    json_count(json, "units", about->units);
+    json_count(json, "width", about->width);
+    json_count(json, "shards", about->shards > 1 ? about->shards : 1);
+    json_object(json, "design");
+    json_count(json, "items", about->items);
+    json_real(json, "rate", about->rate);
+    json_close(json, '}');
+    json_object(json, "hash");
+    json_text(json, "profile", bg_hash_name((bg_hash_profile)about->profile));
+    json_count(json, "seed", about->seed);
+    (void)snprintf(text, sizeof text, "%016" PRIx64, about->check);
+    json_text(json, "check", text);
+    info_key_id(about->key_id, text);
+    json_text(json, "key_id", text);
+    json_close(json, '}');
+    json_text(json, "keys", facts->recipe);
+    json_count(json, "generation", about->generation);
+    json_bool(json, "canaries", about->present_canaries > 0);
+    info_time(about->created, text);
+    json_text(json, "created", text);
+    json_text(json, "digest", about->digest_text);
+    json_text(json, "metadata", about->metadata);
+    json_count(json, "blocks", about->blocks);
+}
+
+static void info_json_content(struct json *json, const struct info_facts *facts)
+{
+    static const char *const healths[] = { "fine", "fuller", "overflowed", "degraded" };
+    const bg_filter_info *info = &facts->info;
+    json_count(json, "bits", info->bits);
+    json_count(json, "bytes", info->bytes);
+    json_count(json, "foldable", info->foldable);
+    json_count(json, "ones", info->ones);
+    json_real(json, "fill", info->fill);
+    json_object(json, "items");
+    json_real(json, "value", info->items.value);
+    json_real(json, "low", info->items.low);
+    json_real(json, "high", info->items.high);
+    json_close(json, '}');
+    json_real(json, "rate", info->rate);
+    json_count(json, "saturated", info->saturated);
+    json_text(json, "health", healths[facts->health]);
+    json_real(json, "times_design_rate", facts->times);
+}
+
+static void info_json_foreign(struct json *json, const struct info_facts *facts)
+{
+    const bg_foreign_info *f = &facts->foreign;
+    json_count(json, "version", f->version);
+    json_count(json, "parts", f->parts);
+    json_count(json, "k", f->k);
+    json_count(json, "bits", f->bits);
+    json_count(json, "bytes", (f->bits + 7) / 8);
+    json_count(json, "ones", f->ones);
+    json_real(json, "fill", f->bits ? (double)f->ones / (double)f->bits : 0);
+    json_object(json, "design");
+    json_count(json, "items", f->design);
+    json_close(json, '}');
+    json_object(json, "items");
+    json_real(json, "value", f->items ? (double)f->items : facts->foreign_keys);
+    json_close(json, '}');
+    json_real(json, "rate", f->rate);
+}
+
+/* Prints the facts, including the share of set bits in each cell of the occupancy map, if there is
+ * one. */
+static void info_print_json(const struct info_facts *facts, const double *shares,
+                            size_t cells)
+{
+    struct json json;
+    json_begin(&json, "bloomgate.info.1");
+    json_text(&json, "file", facts->path);
+    json_count(&json, "file_bytes", facts->file_bytes);
+    json_text(&json, "format",
+              facts->ours ? "bloomgate"
+                          : bg_foreign_name((bg_foreign_format)facts->foreign.format));
+    json_bool(&json, "complete", facts->complete);
+    json_real(&json, "bits_per_key",
+              facts->bits_per_key > 0 ? facts->bits_per_key : (double)NAN);
+    if (!facts->ours) {
+        info_json_foreign(&json, facts);
+    } else {
+        info_json_header(&json, facts);
+        if (facts->complete) {
+            info_json_content(&json, facts);
+        }
+    }
+    if (cells > 0) {
+        json_list(&json, "occupancy");
+        for (size_t i = 0; i < cells; i++) {
+            json_real(&json, NULL, shares[i]);
+        }
+        json_close(&json, ']');
+    }
+    json_end(&json);
+}
+
+/* ---- Command --------------------------------------------------------------------------------------- */
 
 /* Computes the distribution of set bits. A Parquet filter is converted to a bloomgate filter of
  * kind `split` first, which has the same bits. */
@@ -114,9 +596,6 @@ static int info_command(void *options, const struct arguments *arguments)
 {
     struct info_options *o = options;
     int worst = CLI_OK;
-    if (arguments->count == 0) {
-        return say_usage("missing argument FILTER");
-    }
     if (o->svg && arguments->count > 1) {
         return say_usage("--svg requires a single filter");
     }
@@ -148,6 +627,7 @@ const struct command command_info = {
         "a grid of up to 64 by 16 cells, shaded by the share of bits set. In a "
         "filter that fills evenly, all cells look alike.",
     .size = sizeof(struct info_options),
+    .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
     .uses = { { &info_group, 0 },
               { &open_options_group, offsetof(struct info_options, open) } },
     .examples = { { "bloomgate info seen.bg", "describe a file" },

@@ -4,7 +4,6 @@
  */
 #include "command.h"
 #include "out.h"
-#include "say.h"
 
 #include "bloomgate/all.h"
 

@@ -8,7 +8,6 @@
 #include "command.h"
 #include "parts.h"
 #include "save_options.h"
-#include "say.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -84,9 +83,6 @@ static int merge_command(void *options, const struct arguments *arguments)
     const struct merge_options *o = options;
     static struct filter_file first;
     static struct saving saving;
-    if (arguments->count < 3) {
-        return say_usage("expected OUT and at least two filters");
-    }
     const char *to = arguments->items[0];
     int code = filter_claim(to, o->save.force);
     code = code ? code
@@ -96,9 +92,7 @@ static int merge_command(void *options, const struct arguments *arguments)
         return code;
     }
     code = parts_take(&merge_parts, &first);
-    code = code ? code
-                : saving_begin(&o->save, &first.about,
-                               (enum say_when)o->common.progress, &saving);
+    code = code ? code : saving_begin(&o->save, &first.about, &saving);
     for (size_t i = 2; i < arguments->count && !code; i++) {
         code = stop_wanted() ? (int)CLI_INTERRUPTED
                              : merge_one(o, &first, arguments->items[i]);
@@ -126,6 +120,7 @@ const struct command command_merge = {
         "filter. With -f, OUT may be one of the filters: it is replaced atomically "
         "at the end, or is unchanged if anything fails.",
     .size = sizeof(struct merge_options),
+    .arguments = { 3, COMMAND_ANY, "expected OUT and at least two filters" },
     .uses = { { &save_options_group, offsetof(struct merge_options, save) },
               { &open_ours_group, offsetof(struct merge_options, open) } },
     .examples = { { "bloomgate merge all.bg part1.bg part2.bg part3.bg",

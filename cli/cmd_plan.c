@@ -11,7 +11,6 @@
 #include "number.h"
 #include "out.h"
 #include "plan_output.h"
-#include "say.h"
 #include "spec_options.h"
 
 #include <stdio.h>
@@ -140,7 +139,7 @@ static int plan_run(const struct plan_options *o, struct plan_rows *plans,
         code = say_failed(say_code(plans->best.err), "%s", plans->best.why);
     }
     if (!code && o->calibrate) {
-        code = plan_calibrate(plans, speeds, (enum say_when)o->common.progress);
+        code = plan_calibrate(plans, speeds);
     }
     if (code) {
         return code;

@@ -11,7 +11,6 @@
 #include "json.h"
 #include "out.h"
 #include "save_options.h"
-#include "say.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,7 +117,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     }
     opening.progress = saving_progress;
     opening.context = &progress;
-    progress_begin(&progress, "verifying", (enum say_when)o->common.progress);
+    progress_begin(&progress, "verifying");
     const bg_err err = bg_verify(path, &opening, &report, &why);
     progress_end(&progress);
     const bool asked = opening.hash || !filter_needs_secret(path);
@@ -177,9 +176,6 @@ static int verify_one(const struct verify_options *o, const char *path)
 static int verify_command(void *options, const struct arguments *arguments)
 {
     int worst = CLI_OK;
-    if (arguments->count == 0) {
-        return say_usage("missing argument FILTER");
-    }
     for (size_t i = 0; i < arguments->count; i++) {
         const int code = verify_one(options, arguments->items[i]);
         worst = code > worst ? code : worst;
@@ -204,6 +200,7 @@ const struct command command_verify = {
         "can be verified. Most formats used by other software have no checksum, so "
         "only the structure can be checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),
+    .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
     .uses = { { &verify_group, 0 },
               { &open_options_group, offsetof(struct verify_options, open) } },
     .examples = { { "bloomgate verify /var/lib/app/*.bg", "check all filters" },

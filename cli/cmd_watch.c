@@ -12,7 +12,6 @@
 #include "filter_file.h"
 #include "number.h"
 #include "out.h"
-#include "say.h"
 #include "screen.h"
 #include "spec_options.h"
 #include "stop.h"

@@ -4,7 +4,6 @@
 #include "command.h"
 
 #include "nearest.h"
-#include "say.h"
 
 #include <string.h>
 

@@ -7,8 +7,11 @@
 #define CLI_COMMAND_H
 
 #include "option.h"
+#include "say.h"
 
-enum { COMMAND_USES = 7, COMMAND_EXAMPLES = 2 };
+#include <limits.h>
+
+enum { COMMAND_USES = 7, COMMAND_EXAMPLES = 2, COMMAND_ANY = INT_MAX };
 
 struct command_example {
     const char *line; /* the command as typed: "bloomgate build seen.bg keys.txt" */
@@ -21,6 +24,10 @@ struct command {
     const char *usage;   /* "[options] OUT [KEYS...]" */
     const char *about;   /* for the man page: paragraphs separated by empty lines */
     size_t size;         /* size of the options struct, which is initially zeroed */
+    struct {
+        size_t least, most;   /* COMMAND_ANY: no maximum */
+        const char *expected; /* message for other numbers; NULL if `run` checks them */
+    } arguments;
     struct option_use uses[COMMAND_USES + 1]; /* option groups, except common_options */
     struct command_example examples[COMMAND_EXAMPLES];
     /* NULL-terminated list of allowed arguments, or NULL if the arguments are file names. */

@@ -8,6 +8,7 @@
 #ifndef CLI_FILTER_FILE_H
 #define CLI_FILTER_FILE_H
 
+#include "claim.h"
 #include "option.h"
 #include "records.h"
 
@@ -73,6 +74,19 @@ int filter_foreign_options(const struct open_options *options, bg_foreign_format
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
+/* Writes a foreign filter to a file atomically. Returns an exit code. */
+int foreign_save(const bg_foreign *foreign, const char *path);
+
+/*
+ * Sets *alone to true if the file from which the filter was read contains only the filter, and to
+ * false otherwise. A database table or a Parquet file also contains other data, which would be lost
+ * if the filter were saved to the same file. Returns an exit code.
+ */
+int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone);
+
+/* Returns the format of a foreign filter. */
+bg_foreign_format foreign_format(const bg_foreign *foreign);
+
 /* Looks up many keys. Writes one bit per key to `maybe`, and returns the number of keys that the
  * filter may contain. MT-Safe. */
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
@@ -98,6 +112,9 @@ int filter_expect_whole(const struct filter_file *file);
 /* Refuses to overwrite an existing file unless `force` is set, and never overwrites a
  * directory, device or pipe. Returns an exit code. */
 int filter_may_write(const char *path, bool force);
+
+/* Writes the name of a shard's file, PREFIX.I, to `name`. Returns an exit code. */
+int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH]);
 
 /* Claims a filter file, so that no other command changes it (claim.h), and then performs the same
  * checks as filter_may_write. */

@@ -314,8 +314,8 @@ static void *flow_thread(void *argument)
     bool good = true;
     while (good && flow_take(flow, &chunk)) {
         const int code = keys_split(flow->format, &chunk);
-        good =
-            code ? flow_fail(flow, code) : chunk.count == 0 || flow->work(flow, &chunk);
+        good = code ? flow_fail(flow, code)
+                    : chunk.count == 0 || !flow->work || flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
         good = good && (!flow->write || flow_write(flow, &chunk));
         flow_count_busy(flow, false);
@@ -344,10 +344,10 @@ int flow_run(struct flow *flow)
     return flow->code;
 }
 
-int flow_once(struct flow *flow, const char *what, int when)
+int flow_once(struct flow *flow, const char *what)
 {
     struct progress progress;
-    progress_begin(&progress, what, (enum say_when)when);
+    progress_begin(&progress, what);
     flow->progress = &progress;
     flow_begin(flow);
     const int code = flow_run(flow);
@@ -358,7 +358,7 @@ int flow_once(struct flow *flow, const char *what, int when)
 }
 
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
-               const char *what, int when)
+               const char *what)
 {
     struct input input;
     int code = input_begin(&input, paths, count, raw, (struct input_part){ 0, 1 });
@@ -366,7 +366,7 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
         return code;
     }
     flow->input = &input;
-    code = flow_once(flow, what, when);
+    code = flow_once(flow, what);
     flow->input = NULL;
     input_end(&input);
     return code;
@@ -379,8 +379,7 @@ static bool flow_count_chunk(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-int flow_count(const struct flow *like, const struct input *input, int when,
-               uint64_t *records)
+int flow_count(const struct flow *like, const struct input *input, uint64_t *records)
 {
     atomic_uint_fast64_t counted = 0;
     struct flow flow = { .format = like->format,
@@ -388,7 +387,7 @@ int flow_count(const struct flow *like, const struct input *input, int when,
                          .work = flow_count_chunk,
                          .context = &counted };
     const int code =
-        flow_files(&flow, input->paths, input->count, input->raw, "counting", when);
+        flow_files(&flow, input->paths, input->count, input->raw, "counting");
     *records = counted;
     return code;
 }

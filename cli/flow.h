@@ -36,7 +36,7 @@ struct flow {
     uint64_t leg; /* bytes per leg (see flow_run); 0 selects the whole input */
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
-     * false to stop, with the exit code set by flow_fail. */
+     * false to stop, with the exit code set by flow_fail. May be NULL. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* Called in input order, for one chunk at a time. May be NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
@@ -72,18 +72,17 @@ void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
-/* Process the whole input in one leg, with a progress bar. `when` is a value of enum say_when.
- * flow_files also opens and closes the input, which consists of the given files, or of stdin if
- * there are none. Both functions return an exit code. */
-int flow_once(struct flow *flow, const char *what, int when);
+/* Process the whole input in one leg, with a progress bar. flow_files also opens and closes
+ * the input, which consists of the given files, or of stdin if there are none. Both functions
+ * return an exit code. */
+int flow_once(struct flow *flow, const char *what);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
-               const char *what, int when);
+               const char *what);
 
 /* Counts the records in the files of `input`, which must be regular files. Reads the files from the
  * start, without changing `input`. Uses the format and the number of threads from `like`. Returns
  * an exit code. */
-int flow_count(const struct flow *like, const struct input *input, int when,
-               uint64_t *records);
+int flow_count(const struct flow *like, const struct input *input, uint64_t *records);
 
 /* After a leg, flow_has_more returns whether there is more input, and flow_offset returns the
  * position from which to continue (input_go_to). */

@@ -7,7 +7,7 @@
 #include "claim.h"
 #include "command.h"
 #include "out.h"
-#include "say.h"
+#include "progress.h"
 #include "stop.h"
 
 #include "bloomgate/all.h"
@@ -16,6 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int main_call(const struct command *command, void *options,
+                     const struct arguments *arguments)
+{
+    const bool fits = arguments->count >= command->arguments.least
+                      && arguments->count <= command->arguments.most;
+    return fits || !command->arguments.expected
+               ? command->run(options, arguments)
+               : say_usage("%s", command->arguments.expected);
+}
 
 static int main_run(const struct command *command, char **items, size_t count)
 {
@@ -29,11 +39,12 @@ static int main_run(const struct command *command, char **items, size_t count)
     int code = CLI_USAGE;
     if (option_read(uses, options, items, count, &arguments)) {
         say_begin(command->name, options->quiet, (enum say_when)options->color);
+        progress_show((enum say_when)options->progress);
         if (options->help) {
             help_write(command);
             code = CLI_OK;
         } else {
-            code = command->run(options, &arguments);
+            code = main_call(command, options, &arguments);
         }
     }
     free(options);

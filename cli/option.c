@@ -34,12 +34,13 @@ static void option_unknown(const struct option_use *uses, const char *name)
     }
 }
 
-const struct option *option_find(const struct option_use *uses, const char *name,
-                                 size_t *at)
+/* Finds an option by its long name or, if `name` is NULL, by its letter. */
+static const struct option *option_seek(const struct option_use *uses, const char *name,
+                                        char letter, size_t *at)
 {
     for (; uses->group; uses++) {
         for (const struct option *o = uses->group->options; o->name; o++) {
-            if (strcmp(o->name, name) == 0) {
+            if (name ? strcmp(o->name, name) == 0 : o->letter == letter) {
                 *at = uses->at + o->at;
                 return o;
             }
@@ -48,18 +49,10 @@ const struct option *option_find(const struct option_use *uses, const char *name
     return NULL;
 }
 
-static const struct option *option_of_letter(const struct option_use *uses, char letter,
-                                             size_t *at)
+const struct option *option_find(const struct option_use *uses, const char *name,
+                                 size_t *at)
 {
-    for (; uses->group; uses++) {
-        for (const struct option *o = uses->group->options; o->name; o++) {
-            if (o->letter == letter) {
-                *at = uses->at + o->at;
-                return o;
-            }
-        }
-    }
-    return NULL;
+    return option_seek(uses, name, 0, at);
 }
 
 /* ---- Values ----------------------------------------------------------------------------- */
@@ -192,7 +185,7 @@ static bool option_letters(struct option_line *line, const char *text)
 {
     for (; *text; text++) {
         size_t at;
-        const struct option *option = option_of_letter(line->uses, *text, &at);
+        const struct option *option = option_seek(line->uses, NULL, *text, &at);
         if (!option) {
             (void)say_usage("unknown option -%c", *text);
             return false;

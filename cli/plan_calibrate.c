@@ -70,8 +70,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
                : CLI_OK;
 }
 
-int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
-                   enum say_when when)
+int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds)
 {
     int code = CLI_OK;
     uint64_t all = 0, done = 0; /* total size of all filters, and of finished ones */
@@ -80,7 +79,7 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
     for (size_t i = 0; i < plans->count; i++) {
         all += calibrate_size(&plans->rows[i]);
     }
-    progress_begin(&progress, "measuring", when);
+    progress_begin(&progress, "measuring");
     for (size_t i = 0; i < plans->count && !code; i++) {
         if (!plans->rows[i].err) {
             code = stop_wanted()

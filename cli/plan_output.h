@@ -24,8 +24,7 @@ struct plan_speeds {
 void plan_words(const bg_errinfo *why, char text[PLAN_TEXT]);
 
 /* Measures the speed of each planned filter (plan_calibrate.c). Returns an exit code. */
-int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
-                   enum say_when when);
+int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds);
 
 /* Print the plans to stdout (plan_report.c, plan_json.c). */
 void plan_print(const struct plan_rows *plans, const struct plan_speeds *speeds);

@@ -11,14 +11,20 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-void progress_begin(struct progress *progress, const char *what, enum say_when when)
+static enum say_when progress_when = SAY_AUTO;
+
+void progress_show(enum say_when when)
 {
-    *progress =
-        (struct progress){ what, when, 1e-9 * (double)clock_nanoseconds(), 0, false };
-    if (when == SAY_AUTO && (say_is_quiet() || !isatty(STDERR_FILENO))) {
-        progress->when = SAY_NEVER;
-    }
-    progress->shown = progress->began;
+    progress_when = when;
+}
+
+void progress_begin(struct progress *progress, const char *what)
+{
+    const bool never =
+        progress_when == SAY_NEVER
+        || (progress_when == SAY_AUTO && (say_is_quiet() || !isatty(STDERR_FILENO)));
+    const double now = 1e-9 * (double)clock_nanoseconds();
+    *progress = (struct progress){ never ? NULL : what, now, now, false };
 }
 
 double progress_seconds(const struct progress *progress)
@@ -67,11 +73,11 @@ static void progress_draw(const struct progress *progress, double seconds,
 
 void progress_tick(struct progress *progress, uint64_t done, uint64_t all)
 {
-    if (progress->when == SAY_NEVER) {
+    if (!progress->what) {
         return;
     }
     const double now = 1e-9 * (double)clock_nanoseconds();
-    const double wait = progress->drawn || progress->when == SAY_ALWAYS ? 0.1 : 1;
+    const double wait = progress->drawn || progress_when == SAY_ALWAYS ? 0.1 : 1;
     if (now - progress->shown >= wait) {
         progress_draw(progress, now - progress->began, done, all);
         progress->shown = now;

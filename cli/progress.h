@@ -10,13 +10,16 @@
 #include <stdint.h>
 
 struct progress {
-    const char *what; /* "reading" */
-    enum say_when when;
+    const char *what;    /* "reading", or NULL if nothing is shown */
     double began, shown; /* time of the start, and of the last redraw, in seconds */
     bool drawn;
 };
 
-void progress_begin(struct progress *progress, const char *what, enum say_when when);
+/* Selects when progress is shown (--progress). */
+void progress_show(enum say_when when);
+
+/* Starts an operation. If `what` is NULL, nothing is shown; only progress_seconds is useful then. */
+void progress_begin(struct progress *progress, const char *what);
 
 /* Reports that `done` of `all` bytes have been processed; `all` is 0 if unknown. The call is cheap,
  * because the line is redrawn at most ten times per second. Call this function from one thread at a

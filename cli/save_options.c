@@ -28,10 +28,9 @@ bool saving_progress(void *context, uint64_t done, uint64_t all)
 }
 
 int saving_begin(const struct save_options *options, const bg_file_info *like,
-                 enum say_when progress, struct saving *saving)
+                 struct saving *saving)
 {
     *saving = (struct saving){ .how = BG_SAVE_OPTIONS_INIT,
-                               .when = progress,
                                .was = like->generation,
                                .has_canaries = like->present_canaries > 0 };
     memcpy(saving->metadata, like->metadata, sizeof saving->metadata);
@@ -82,7 +81,7 @@ int saving_write(struct saving *saving, bg_filter *filter, const char *path)
     if (code) {
         return code;
     }
-    progress_begin(&saving->progress, "saving", saving->when);
+    progress_begin(&saving->progress, "saving");
     const bg_err err = bg_save(filter, path, &saving->how, &why);
     progress_end(&saving->progress);
     return err ? say_error(path, &why) : CLI_OK;

@@ -22,7 +22,6 @@ extern const struct option_group force_options_group; /* only --force */
 struct saving {
     bg_save_options how;
     struct progress progress;
-    enum say_when when;
     uint64_t was;      /* the previous generation */
     bool has_canaries; /* the file contains the previous generation's canaries */
     char metadata[BG_METADATA_MAX];
@@ -30,7 +29,7 @@ struct saving {
 
 /* Applies the options, and copies all other values from `like`. Returns an exit code. */
 int saving_begin(const struct save_options *options, const bg_file_info *like,
-                 enum say_when progress, struct saving *saving);
+                 struct saving *saving);
 
 /* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
 int saving_write(struct saving *saving, bg_filter *filter, const char *path);

@@ -154,7 +154,7 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
                                "keys in all runs"
                              : "if the input is not an uncompressed regular file");
     }
-    const int code = flow_count(&like, input, seen->progress, items);
+    const int code = flow_count(&like, input, items);
     *items = *items ? *items : 1;
     return code;
 }

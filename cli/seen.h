@@ -33,7 +33,6 @@ struct seen {
     const struct seen_options *options;
     const struct hash_options *hash;
     unsigned threads; /* for counting lines */
-    int progress;     /* enum say_when */
     bg_filter *filter;
     uint64_t keys;           /* number of keys at the start; estimated if loaded */
     struct drops_sum past;   /* totals of earlier runs, if the filter is a window */

@@ -43,4 +43,18 @@ void secret_free(struct secret *secret);
  * overwrite a keyring, because a filter with a keyed hash cannot be read without its secret. */
 bool secret_is_keyring(const char *path);
 
+/*
+ * spec_record records the options with which a filter was created, as text for its metadata, except
+ * for the kind and the hash, which are in the file header. A resumed build cannot change these
+ * options. They cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the
+ * same filter, and canaries increase the number of items.
+ *
+ * spec_expect checks that every option that is set matches the file and its record. A NULL record
+ * means that the file has no record. Reports the first option that differs. Returns an exit code.
+ */
+enum { SPEC_RECORD = 160 };
+void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
+int spec_expect(const char *path, const bg_file_info *about, const char *record,
+                const struct spec_options *spec, const struct hash_options *hash);
+
 #endif

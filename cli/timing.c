@@ -49,36 +49,17 @@ static size_t measure_block(const struct measure_keys *keys, size_t from)
     return left < MEASURE_BLOCK ? left : MEASURE_BLOCK;
 }
 
-static void measure_numbers(const struct measure_keys *keys, size_t from, size_t n,
-                            uint64_t numbers[MEASURE_BLOCK])
+/* Returns a block of keys; integer keys are written to `numbers`. */
+static bg_keys measure_some_keys(const struct measure_keys *keys, size_t from, size_t n,
+                                 uint64_t numbers[MEASURE_BLOCK])
 {
+    if (keys->bytes) {
+        return bg_keys_bytes(keys->bytes + from, n);
+    }
     for (size_t i = 0; i < n; i++) {
         numbers[i] = keys->first + from + i;
     }
-}
-
-static bg_err measure_insert(bg_filter *filter, const struct measure_keys *keys,
-                             size_t from, size_t n)
-{
-    size_t done;
-    if (keys->bytes) {
-        return bg_filter_add_many(filter, bg_keys_bytes(keys->bytes + from, n), NULL,
-                                  &done, NULL);
-    }
-    uint64_t numbers[MEASURE_BLOCK];
-    measure_numbers(keys, from, n, numbers);
-    return bg_filter_add_many(filter, bg_keys_u64(numbers, n), NULL, &done, NULL);
-}
-
-static bg_err measure_collect(bg_builder *builder, const struct measure_keys *keys,
-                              size_t from, size_t n)
-{
-    if (keys->bytes) {
-        return bg_builder_add_many(builder, bg_keys_bytes(keys->bytes + from, n));
-    }
-    uint64_t numbers[MEASURE_BLOCK];
-    measure_numbers(keys, from, n, numbers);
-    return bg_builder_add_many(builder, bg_keys_u64(numbers, n));
+    return bg_keys_u64(numbers, n);
 }
 
 /* Queries the first `most` keys, and returns the number of "maybe" answers. */
@@ -87,17 +68,12 @@ static size_t measure_ask(const bg_filter *filter, const struct measure_keys *ke
 {
     const struct measure_keys some = { keys->bytes, keys->first,
                                        keys->count < most ? keys->count : most };
+    uint64_t numbers[MEASURE_BLOCK];
     size_t maybe = 0;
     for (size_t from = 0, n; from < some.count; from += n) {
         n = measure_block(&some, from);
-        if (some.bytes) {
-            maybe += bg_filter_may_contain_many(
-                filter, bg_keys_bytes(some.bytes + from, n), NULL);
-        } else {
-            uint64_t numbers[MEASURE_BLOCK];
-            measure_numbers(&some, from, n, numbers);
-            maybe += bg_filter_may_contain_many(filter, bg_keys_u64(numbers, n), NULL);
-        }
+        maybe += bg_filter_may_contain_many(
+            filter, measure_some_keys(&some, from, n, numbers), NULL);
     }
     return maybe;
 }
@@ -123,6 +99,7 @@ static bg_err measure_solve(const struct measure_task *task, bg_filter **filter,
                             bg_errinfo *why)
 {
     bg_builder *builder;
+    uint64_t numbers[MEASURE_BLOCK];
     bg_err err = bg_builder_create(&task->spec, &builder, why);
     if (err) {
         return err;
@@ -130,7 +107,8 @@ static bg_err measure_solve(const struct measure_task *task, bg_filter **filter,
     bg_builder_on_progress(builder, measure_going_on, NULL);
     for (size_t from = 0, n; from < task->present.count && !err; from += n) {
         n = measure_block(&task->present, from);
-        err = measure_collect(builder, &task->present, from, n);
+        err = bg_builder_add_many(builder,
+                                  measure_some_keys(&task->present, from, n, numbers));
         why->code = err;
     }
     err = err ? err : bg_builder_finish(builder, filter, why);
@@ -141,10 +119,13 @@ static bg_err measure_solve(const struct measure_task *task, bg_filter **filter,
 static bg_err measure_fill(const struct measure_task *task, bg_filter **filter,
                            bg_errinfo *why)
 {
+    uint64_t numbers[MEASURE_BLOCK];
     bg_err err = bg_filter_create(&task->spec, filter, why);
-    for (size_t from = 0, n; !err && from < task->present.count; from += n) {
+    for (size_t from = 0, n, done; !err && from < task->present.count; from += n) {
         n = measure_block(&task->present, from);
-        err = measure_insert(*filter, &task->present, from, n);
+        err = bg_filter_add_many(*filter,
+                                 measure_some_keys(&task->present, from, n, numbers),
+                                 NULL, &done, NULL);
         why->code = err;
         if (!err && stop_wanted()) {
             err = measure_stopped(why);
