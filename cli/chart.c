@@ -2,20 +2,14 @@
  * chart.c - see chart.h. Lengths are in pixels. The width of the viewer's font is unknown, so each
  * text is anchored on the side that must stay fixed, with free space on the other side.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "chart.h"
-
-#include "text.h"
 
 #include "replace_file.h"
 #include "say.h"
+#include "text.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum {
     CHART_WIDTH = 900,
@@ -25,8 +19,7 @@ enum {
     CHART_TALL = 340,   /* height of a plot with lines */
     CHART_BAR = 11,     /* thickness of a bar */
     CHART_TICKS = 64,
-    CHART_LABEL = 32,
-    CHART_PATH = 4096
+    CHART_LABEL = 32
 };
 
 static const char chart_ink[] = "#222222", chart_gray[] = "#666666",
@@ -434,17 +427,9 @@ void chart_begin(struct chart_page *page, const char *title, const char *below)
     page->height = below && *below ? 70 : 48;
 }
 
-void chart_drop(struct chart_page *page)
+static void chart_write(const void *what, FILE *to)
 {
-    if (page->to) {
-        (void)fclose(page->to);
-    }
-    free(page->text);
-    *page = (struct chart_page){ .to = NULL };
-}
-
-static void chart_write(const struct chart_page *page, FILE *to)
-{
+    const struct chart_page *page = what;
     const struct chart_font title = { 19, chart_ink, "start", true, false },
                             below = { 13, chart_gray, "start", false, false };
     (void)fprintf(
@@ -464,44 +449,14 @@ static void chart_write(const struct chart_page *page, FILE *to)
     (void)fputs("</svg>\n", to);
 }
 
-/* Writes the page to the temporary file `beside`; error messages show `path`. */
-static int chart_write_file(const struct chart_page *page, const char *beside,
-                            const char *path)
-{
-    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!to) {
-        const int code = say_errno(path);
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return code;
-    }
-    chart_write(page, to);
-    const bool good = fflush(to) == 0 && !ferror(to) && replace_sync(fd);
-    const int code = good ? CLI_OK : say_errno(path);
-    return fclose(to) == 0 || code ? code : say_errno(path);
-}
-
 int chart_save(struct chart_page *page, const char *path)
 {
-    char beside[CHART_PATH];
-    const int n =
-        snprintf(beside, sizeof beside, "%s.%ld.partial", path, (long)getpid());
-    int code = CLI_OK;
-    if (!page->to || fflush(page->to) != 0 || ferror(page->to)) {
-        code = say_failed(CLI_FULL, "%s: out of memory", path);
-    } else if (n < 0 || (size_t)n >= sizeof beside) {
-        code = say_failed(CLI_USAGE, "%s: path is too long", path);
-    } else {
-        code = chart_write_file(page, beside, path);
-        if (!code && rename(beside, path) != 0) {
-            code = say_errno(path);
-        }
-        if (code) {
-            (void)unlink(beside);
-        }
+    const bool drawn = page->to && fflush(page->to) == 0 && !ferror(page->to);
+    const int code = drawn ? replace_file_with(path, chart_write, page)
+                           : say_failed(CLI_FULL, "%s: out of memory", path);
+    if (page->to) {
+        (void)fclose(page->to);
     }
-    chart_drop(page);
+    free(page->text);
     return code;
 }

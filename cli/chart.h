@@ -67,7 +67,4 @@ void chart_add_bars(struct chart_page *page, const struct chart_bars *bars);
  * Returns an exit code. */
 int chart_save(struct chart_page *page, const char *path);
 
-/* Frees a page without writing it. */
-void chart_drop(struct chart_page *page);
-
 #endif

@@ -1,6 +1,4 @@
 /* claim.c - see claim.h. */
-#define _GNU_SOURCE /* O_NOFOLLOW, O_CLOEXEC, readlink, realpath */
-
 #include "claim.h"
 
 #include "number.h"
@@ -11,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

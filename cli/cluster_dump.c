@@ -5,8 +5,6 @@
  * arrived; then its file is written atomically. If a shard moves to another node during its dump,
  * the dump is restarted on that node.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "claim.h"
 #include "cluster_actions.h"
 #include "dump_stream.h"

@@ -16,8 +16,6 @@
  * (identity.h), as they were when the build started. --resume fails if one of these files has
  * changed.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"

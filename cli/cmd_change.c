@@ -5,8 +5,6 @@
  * another file. If anything fails, the file remains unchanged. The file is claimed first (claim.h),
  * so other commands that change it have to wait.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "claim.h"
 #include "command.h"
 #include "filter_file.h"

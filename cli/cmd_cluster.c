@@ -5,8 +5,6 @@
  * The first argument selects an action from a table. Before each action, the command connects to
  * the cluster and computes the names of NAME's shards.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "cluster_actions.h"
 #include "nearest.h"
 #include "stop.h"

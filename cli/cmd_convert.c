@@ -12,8 +12,6 @@
 #include "number.h"
 #include "save_options.h"
 
-#include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 struct convert_options {

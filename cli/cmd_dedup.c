@@ -11,8 +11,6 @@
  * filter is full, the run ends with an error. All lines before the first refused line are
  * processed, and the state is saved, as after an interrupt.
  */
-#define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
-
 #include "claim.h"
 #include "command.h"
 #include "drops.h"
@@ -23,7 +21,6 @@
 #include "seen.h"
 #include "stop.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

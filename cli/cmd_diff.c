@@ -12,7 +12,6 @@
 #include "number.h"
 #include "out.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /*
  * cmd_info.c - bloomgate info: describes filter files, as text or JSON.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "command.h"
 #include "filter_file.h"
 #include "json.h"
@@ -546,7 +544,8 @@ static int info_print(struct info_options *o, const struct filter_file *file)
         code = info_map(file, &map);
     }
     if (!code && o->svg) {
-        code = map_write_svg(&map, file->path, o->svg);
+        map.title = file->path;
+        code = map_write_svg(&map, o->svg);
     }
     if (code) {
         return code;

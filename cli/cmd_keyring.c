@@ -5,10 +5,7 @@
 #include "command.h"
 #include "out.h"
 
-#include "bloomgate/all.h"
-
 #include <stdio.h>
-#include <string.h>
 
 struct keyring_options {
     struct common common;

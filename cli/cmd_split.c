@@ -2,8 +2,6 @@
  * cmd_split.c - bloomgate split writes each shard of a filter to its own file, and bloomgate join
  * recombines these files.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "claim.h"
 #include "command.h"
 #include "number.h"
@@ -137,9 +135,8 @@ static void join_metadata(struct saving *saving)
 {
     static const char *const names[] = { "bloomgate-shard: ", "bloomgate-split: " };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *end = strchr(saving->metadata, '\n');
-        if (end && strncmp(saving->metadata, names[i], strlen(names[i])) == 0) {
-            memmove(saving->metadata, end + 1, strlen(end + 1) + 1);
+        if (strncmp(saving->metadata, names[i], strlen(names[i])) == 0) {
+            filter_remove_line(saving->metadata);
         }
     }
 }

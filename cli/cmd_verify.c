@@ -4,8 +4,6 @@
  * Damage is a result, not an error, so it is printed on stdout, with exit code 1. All files are
  * checked, and the highest exit code is returned.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "command.h"
 #include "filter_file.h"
 #include "json.h"

@@ -5,8 +5,6 @@
  * changed in place), it is read, and its values are added to the history. If the file cannot be
  * read, the error is shown, and the values of the last valid file remain on the screen.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "command.h"
 #include "error_text.h"
 #include "filter_file.h"

@@ -1,6 +1,4 @@
 /* drops.c - see drops.h. */
-#define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
-
 #include "drops.h"
 
 #include <math.h>

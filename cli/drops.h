@@ -32,7 +32,6 @@
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
 
-#include "bloomgate/all.h"
 #include "records.h"
 
 #include <pthread.h>

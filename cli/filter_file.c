@@ -1,6 +1,4 @@
 /* filter_file.c - see filter_file.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "filter_file.h"
 
 #include "letters.h"
@@ -54,21 +52,32 @@ const struct option_group open_ours_group = { "Opening", open_ours_table };
 
 static const char filter_recipe_name[] = "keys: ";
 
+const char *filter_find_line(const char *metadata, const char *name)
+{
+    const char *line = metadata;
+    while (line && *line && strncmp(line, name, strlen(name)) != 0) {
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return line && *line ? line : NULL;
+}
+
+void filter_remove_line(char *line)
+{
+    const char *next = line + strcspn(line, "\n");
+    next += *next == '\n';
+    memmove(line, next, strlen(next) + 1);
+}
+
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
 {
+    const char *line = metadata;
     recipe[0] = 0;
-    for (const char *line = metadata; line && *line;) {
-        const size_t n = strcspn(line, "\n");
-        const size_t skip = sizeof filter_recipe_name - 1;
-        if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
-            /* A recipe that is too long is truncated. It is then reported as unknown, and not
-             * mistaken for a missing recipe. */
-            const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
-            memcpy(recipe, line + skip, kept);
-            recipe[kept] = 0;
-            return;
-        }
-        line += n + (line[n] == '\n');
+    while (!*recipe && (line = filter_find_line(line, filter_recipe_name)) != NULL) {
+        line += sizeof filter_recipe_name - 1;
+        /* A recipe that is too long is truncated. It is then reported as unknown, and not mistaken
+         * for a missing recipe. */
+        (void)snprintf(recipe, KEY_RECIPE, "%.*s", (int)strcspn(line, "\n"), line);
     }
 }
 

@@ -12,8 +12,6 @@
 #include "option.h"
 #include "records.h"
 
-#include "bloomgate/all.h"
-
 struct open_options {
     const char *keyring;
     int format; /* index into filter_formats; 0 selects automatic detection */
@@ -96,6 +94,12 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
  * there is one. */
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_MAX]);
+
+/* Returns the metadata line that starts with `name`, or NULL. */
+const char *filter_find_line(const char *metadata, const char *name);
+
+/* Removes the line that starts at `line`. */
+void filter_remove_line(char *line);
 
 /* Reads the recipe from the line "keys: RECIPE". The recipe is "" if there is no such line. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);

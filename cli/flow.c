@@ -1,6 +1,4 @@
 /* flow.c - see flow.h. */
-#define _GNU_SOURCE /* memrchr, sched_getaffinity */
-
 #include "flow.h"
 
 #include "say.h"

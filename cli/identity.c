@@ -1,15 +1,10 @@
 /* identity.c - see identity.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "identity.h"
 
 #include "say.h"
 
-#include "bloomgate/all.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

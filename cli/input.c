@@ -1,6 +1,4 @@
 /* input.c - see input.h. */
-#define _GNU_SOURCE /* F_SETPIPE_SZ, posix_fadvise */
-
 #include "input.h"
 
 #include "say.h"

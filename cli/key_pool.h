@@ -7,10 +7,6 @@
 
 #include "bloomgate/all.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 struct key_pool_block;
 
 struct key_pool {

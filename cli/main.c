@@ -2,15 +2,11 @@
  * main.c - bloomgate SUBCOMMAND [options] ...: finds the subcommand, parses its options, and
  * runs it.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "claim.h"
 #include "command.h"
 #include "out.h"
 #include "progress.h"
 #include "stop.h"
-
-#include "bloomgate/all.h"
 
 #include <fcntl.h>
 #include <stdio.h>

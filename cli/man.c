@@ -5,10 +5,7 @@
 #include "command.h"
 #include "roff.h"
 
-#include "bloomgate/all.h"
-
 #include <stdio.h>
-#include <string.h>
 
 static void man_title(const char *name, const char *summary)
 {

@@ -1,6 +1,4 @@
 /* occupancy_map.c - see occupancy_map.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "occupancy_map.h"
 
 #include "number.h"
@@ -153,8 +151,9 @@ static void map_svg_legend(FILE *out, size_t y)
                   MAP_MARGIN + MAP_LEGEND * MAP_SWATCH + 12, y + 12);
 }
 
-static void map_svg(FILE *out, const struct occupancy_map *map, const char *title)
+static void map_svg(const void *what, FILE *out)
 {
+    const struct occupancy_map *map = what;
     char bytes[NUMBER_TEXT], least[NUMBER_TEXT], mean[NUMBER_TEXT], most[NUMBER_TEXT];
     const size_t bottom = MAP_TOP + map->rows * MAP_CELL;
     const size_t least_width = MAP_LEGEND * MAP_SWATCH + 150;
@@ -167,12 +166,12 @@ static void map_svg(FILE *out, const struct occupancy_map *map, const char *titl
                   "height=\"%zu\" viewBox=\"0 0 %zu %zu\" font-family=\"sans-serif\" "
                   "font-size=\"12\">\n<title>",
                   width, bottom + MAP_BELOW, width, bottom + MAP_BELOW);
-    text_xml(out, title);
+    text_xml(out, map->title);
     (void)fprintf(out,
                   "</title>\n<rect width=\"%zu\" height=\"%zu\" fill=\"#ffffff\"/>\n"
                   "<text x=\"%d\" y=\"24\" font-size=\"16\">",
                   width, bottom + MAP_BELOW, MAP_MARGIN);
-    text_xml(out, title);
+    text_xml(out, map->title);
     (void)fprintf(
         out,
         "</text>\n"
@@ -187,18 +186,7 @@ static void map_svg(FILE *out, const struct occupancy_map *map, const char *titl
     (void)fputs("</svg>\n", out);
 }
 
-int map_write_svg(const struct occupancy_map *map, const char *title, const char *path)
+int map_write_svg(const struct occupancy_map *map, const char *path)
 {
-    char *bytes = NULL;
-    size_t n = 0;
-    FILE *out = open_memstream(&bytes, &n);
-    if (!out) {
-        return say_failed(CLI_FULL, "out of memory");
-    }
-    map_svg(out, map, title);
-    const bool failed = ferror(out) != 0;
-    const int code = fclose(out) != 0 || failed ? say_failed(CLI_FULL, "out of memory")
-                                                : replace_file(path, bytes, n);
-    free(bytes);
-    return code;
+    return replace_file_with(path, map_svg, map);
 }

@@ -14,6 +14,7 @@ struct occupancy_map {
     double least, mean, most;
     uint64_t cell_bytes; /* approximate size of a cell */
     double shares[MAP_COLUMNS * MAP_ROWS];
+    const char *title; /* for map_write_svg; may be any text */
 };
 
 /* Computes the map. The map of a small filter has fewer cells, with about one 64-bit word per cell.
@@ -23,8 +24,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map);
 /* Prints the map to stdout. */
 void map_print(const struct occupancy_map *map, bool colors);
 
-/* Writes the map to a file, replacing any existing file; `title` may be any text. Returns an exit
- * code. */
-int map_write_svg(const struct occupancy_map *map, const char *title, const char *path);
+/* Writes the map to a file, replacing any existing file. Returns an exit code. */
+int map_write_svg(const struct occupancy_map *map, const char *path);
 
 #endif

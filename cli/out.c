@@ -1,6 +1,4 @@
 /* out.c - see out.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "out.h"
 
 #include "say.h"

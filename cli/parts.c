@@ -16,22 +16,9 @@ void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE])
                    parts_name, i + 1, n, input);
 }
 
-/* Returns the line that records the parts, or NULL. */
-static char *parts_find(char *metadata)
-{
-    for (char *line = metadata; line && *line;) {
-        if (strncmp(line, parts_name, sizeof parts_name - 1) == 0) {
-            return line;
-        }
-        line = strchr(line, '\n');
-        line = line ? line + 1 : NULL;
-    }
-    return NULL;
-}
-
 bool parts_are_in(const char *metadata)
 {
-    return metadata && parts_find((char *)(uintptr_t)metadata);
+    return filter_find_line(metadata, parts_name) != NULL;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -108,16 +95,15 @@ static bool parts_unite(struct part_sets *all, const struct part_set *set)
 int parts_take(struct part_sets *all, struct filter_file *file)
 {
     static struct part_set set;
-    char *line;
-    while ((line = parts_find(file->about.metadata)) != NULL) {
-        const size_t n = strcspn(line, "\n");
+    const char *line;
+    while ((line = filter_find_line(file->about.metadata, parts_name)) != NULL) {
         set = (struct part_set){ .path = file->path };
         if (!parts_read(line, &set)) {
             return say_failed(
                 CLI_DATA,
                 "%s: the metadata line that describes this part of the input is "
                 "damaged: '%.*s'",
-                file->path, (int)n, line);
+                file->path, (int)strcspn(line, "\n"), line);
         }
         if (!parts_unite(all, &set)) {
             return say_failed(
@@ -126,7 +112,7 @@ int parts_take(struct part_sets *all, struct filter_file *file)
                 "input first",
                 file->path, PARTS_SETS);
         }
-        memmove(line, line + n + 1, strlen(line + n + 1) + 1);
+        filter_remove_line(file->about.metadata + (line - file->about.metadata));
     }
     return CLI_OK;
 }

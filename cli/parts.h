@@ -17,10 +17,6 @@
 
 #include "filter_file.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 enum { PARTS_MAX = 65536, PARTS_LINE = 64, PARTS_SETS = 16 };
 
 /* A set of parts of one input. */

@@ -4,9 +4,7 @@
 #include "columns.h"
 #include "number.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- Cells ------------------------------------------------------------------------------ */
 

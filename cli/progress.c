@@ -1,6 +1,4 @@
 /* progress.c - see progress.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "progress.h"
 
 #include "clock.h"

@@ -7,8 +7,6 @@
 
 #include "say.h"
 
-#include <stdint.h>
-
 struct progress {
     const char *what;    /* "reading", or NULL if nothing is shown */
     double began, shown; /* time of the start, and of the last redraw, in seconds */

@@ -3,8 +3,6 @@
  * separators are found 64 bytes at a time, and keys point into the chunk. keys_make handles all
  * other formats.
  */
-#define _GNU_SOURCE /* memrchr */
-
 #include "records.h"
 
 #include "bytes.h"

@@ -1,6 +1,4 @@
 /* replace_file.c - see replace_file.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "replace_file.h"
 
 #include "say.h"
@@ -9,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +27,8 @@ static bool replace_write(int fd, const char *bytes, size_t n)
     return true;
 }
 
-bool replace_sync(int fd)
+/* Syncs a file. Retries if interrupted by a signal, unless the signal requests a stop. */
+static bool replace_sync(int fd)
 {
     while (fsync(fd) != 0) {
         if (errno != EINTR || stop_wanted()) {
@@ -87,4 +87,22 @@ int replace_file(const char *path, const void *bytes, size_t n)
     (void)unlink(beside);
     errno = why;
     return stop_wanted() ? (int)CLI_INTERRUPTED : say_errno(path);
+}
+
+int replace_file_with(const char *path, void (*print)(const void *what, FILE *to),
+                      const void *what)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&bytes, &n);
+    if (to) {
+        print(what, to);
+    }
+    const bool printed = to && !ferror(to);
+    const bool closed = to && fclose(to) == 0;
+    const int code = printed && closed
+                         ? replace_file(path, bytes, n)
+                         : say_failed(CLI_FULL, "%s: out of memory", path);
+    free(bytes);
+    return code;
 }

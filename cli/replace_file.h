@@ -5,11 +5,8 @@
 #ifndef CLI_REPLACE_FILE_H
 #define CLI_REPLACE_FILE_H
 
-#include <stdbool.h>
 #include <stddef.h>
-
-/* Syncs a file. Retries if interrupted by a signal, unless the signal requests a stop. */
-bool replace_sync(int fd);
+#include <stdio.h>
 
 /*
  * Writes n bytes to a temporary file in the same directory as `path`, syncs it, and renames it to
@@ -17,5 +14,9 @@ bool replace_sync(int fd);
  * unchanged. Reports errors. Returns an exit code.
  */
 int replace_file(const char *path, const void *bytes, size_t n);
+
+/* Does the same as replace_file, with the text that `print` writes to a stream. */
+int replace_file_with(const char *path, void (*print)(const void *what, FILE *to),
+                      const void *what);
 
 #endif

@@ -2,8 +2,6 @@
  * say.c - see say.h. A message is one line, "bloomgate SUBCOMMAND: text", written in a single call,
  * so that lines from several threads or processes are not interleaved.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "say.h"
 
 #include "error_text.h"

@@ -6,9 +6,6 @@
 
 #include "bloomgate/all.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
     CLI_OK = 0,            /* success (for check: at least one selected line) */

@@ -1,7 +1,4 @@
 /* screen.c - see screen.h. Uses only control codes that all current terminals support. */
-#define _XOPEN_SOURCE   700
-#define _DEFAULT_SOURCE /* SIGWINCH, struct winsize */
-
 #include "screen.h"
 
 #include "out.h"

@@ -1,6 +1,4 @@
 /* seen.c - see seen.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "seen.h"
 
 #include "clock.h"
@@ -246,22 +244,11 @@ static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
     "dedup: "; /* number of new lines; expected wrong drops times 1e6 */
 
-/* Returns the metadata line that starts with `name`, or NULL. */
-static const char *seen_find_line(const char *metadata, const char *name)
-{
-    const char *line = metadata;
-    while (*line && strncmp(line, name, strlen(name)) != 0) {
-        line += strcspn(line, "\n");
-        line += *line == '\n';
-    }
-    return *line ? line : NULL;
-}
-
 /* Reads the value of --window with which the state was created. */
 static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
 {
     const size_t skip = sizeof seen_window_name - 1;
-    const char *at = seen_find_line(metadata, seen_window_name);
+    const char *at = filter_find_line(metadata, seen_window_name);
     window[0] = 0;
     if (at && strcspn(at + skip, "\n") < SEEN_WINDOW) {
         (void)snprintf(window, SEEN_WINDOW, "%.*s", (int)strcspn(at + skip, "\n"),
@@ -273,7 +260,7 @@ static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
 static struct drops_sum seen_find_past(const char *metadata)
 {
     struct drops_sum past = { .unique = 0 };
-    const char *at = seen_find_line(metadata, seen_past_name);
+    const char *at = filter_find_line(metadata, seen_past_name);
     if (at) {
         char *end = NULL;
         past.unique = strtoull(at + sizeof seen_past_name - 1, &end, 10);
@@ -287,11 +274,9 @@ static struct drops_sum seen_find_past(const char *metadata)
 static void seen_put_past(char metadata[BG_METADATA_MAX], struct drops_sum total)
 {
     char line[64];
-    char *at = (char *)(uintptr_t)seen_find_line(metadata, seen_past_name);
+    char *at = (char *)(uintptr_t)filter_find_line(metadata, seen_past_name);
     if (at) {
-        const char *next = at + strcspn(at, "\n");
-        next += *next == '\n';
-        memmove(at, next, strlen(next) + 1);
+        filter_remove_line(at);
     }
     const size_t used = strlen(metadata);
     const int n = snprintf(line, sizeof line, "%s%s%llu %llu\n",

@@ -1,6 +1,4 @@
 /* spec_options.c - see spec_options.h. */
-#define _XOPEN_SOURCE 700 /* realpath */
-
 #include "spec_options.h"
 
 #include "say.h"

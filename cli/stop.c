@@ -1,6 +1,4 @@
 /* stop.c - see stop.h. */
-#define _GNU_SOURCE /* pipe2 */
-
 #include "stop.h"
 
 #include <errno.h>

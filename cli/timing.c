@@ -3,13 +3,10 @@
  * generated block by block, so that millions of them never have to be in memory at once. If there
  * are few keys, a pass is repeated until the total time is long enough to measure.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "timing.h"
 
 #include "stop.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
