@@ -20,7 +20,6 @@
 #include "filter_file.h"
 #include "flow.h"
 #include "identity.h"
-#include "insert_keys.h"
 #include "number.h"
 #include "parts.h"
 #include "save_options.h"
@@ -107,13 +106,9 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
 {
     struct build *b = flow->context;
     size_t done = chunk->count, news = 0;
-    bg_err err = BG_OK;
-    if (b->refuses) {
-        err = insert_keys(b->filter, chunk->keys, chunk->count, &done, &news);
-    } else {
-        err = bg_loader_add_many(b->loader, bg_keys_bytes(chunk->keys, chunk->count),
-                                 &news);
-    }
+    const bg_keys keys = bg_keys_bytes(chunk->keys, chunk->count);
+    const bg_err err = b->refuses ? filter_insert(b->filter, keys, &done, &news)
+                                  : bg_loader_add_many(b->loader, keys, &news);
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
     if (err && !atomic_exchange(&b->full, true)) {
@@ -374,12 +369,13 @@ static int build_finish_pile(struct build *b)
     bg_err err = BG_OK;
     b->spec.items = b->pile.count ? b->pile.count : 1;
     const int code = build_make_filter(b);
-    for (size_t at = 0, done = 0; at < b->pile.count && !code && !err; at += done) {
+    for (size_t at = 0, done = 0, news; at < b->pile.count && !code && !err; at += done) {
         const size_t n = b->pile.count - at < BATCH ? b->pile.count - at : BATCH;
         if (stop_wanted()) {
             return CLI_INTERRUPTED;
         }
-        err = insert_hashes(b->filter, b->pile.hashes + at, n, &done);
+        err = filter_insert(b->filter, bg_keys_hashes(b->pile.hashes + at, n), &done,
+                            &news);
     }
     return code || !err
                ? code

@@ -9,7 +9,6 @@
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
-#include "insert_keys.h"
 #include "number.h"
 #include "save_options.h"
 
@@ -175,14 +174,10 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
 {
     struct change *c = flow->context;
     size_t done = chunk->count, news = 0;
-    bg_err err = BG_OK;
-    if (c->refuses) {
-        err = insert_keys(c->file.filter, chunk->keys, chunk->count, &done, &news);
-    } else {
-        err =
-            bg_filter_add_many(c->file.filter, bg_keys_bytes(chunk->keys, chunk->count),
-                               NULL, &done, &news);
-    }
+    const bg_keys keys = bg_keys_bytes(chunk->keys, chunk->count);
+    const bg_err err =
+        c->refuses ? filter_insert(c->file.filter, keys, &done, &news)
+                   : bg_filter_add_many(c->file.filter, keys, NULL, &done, &news);
     atomic_fetch_add(&c->keys, done);
     atomic_fetch_add(&c->changed, news);
     return !err

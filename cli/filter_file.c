@@ -585,3 +585,47 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
     }
     return found;
 }
+
+/* Returns the keys starting at `from`. */
+static bg_keys filter_rest(bg_keys keys, size_t from)
+{
+    const size_t n = keys.count - from;
+    return keys.form == BG_KEYS_BYTES
+               ? bg_keys_bytes((const bg_bytes *)keys.data + from, n)
+               : bg_keys_hashes((const uint64_t *)keys.data + from, n);
+}
+
+/* Adds a copy of the first key to a full cuckoo filter that already contains the key. Such a copy
+ * never makes the filter overflow. Returns false if the filter is of another kind or does not
+ * contain the key. */
+static bool filter_insert_copy(bg_filter *filter, bg_keys keys)
+{
+    const bg_bytes *key = keys.data;
+    const uint64_t hash =
+        keys.form == BG_KEYS_BYTES
+            ? bg_hash_bytes(bg_filter_hasher(filter), key->data, key->len)
+            : *(const uint64_t *)keys.data;
+    return bg_filter_kind(filter) == BG_KIND_CUCKOO
+           && bg_filter_may_contain_hash(filter, hash)
+           && bg_filter_add_forced(filter, bg_keys_hashes(&hash, 1), NULL, NULL)
+                  == BG_OK;
+}
+
+bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done, size_t *news)
+{
+    *done = *news = 0;
+    while (*done < keys.count) {
+        size_t here = 0, added = 0;
+        const bg_err err = bg_filter_add_many(filter, filter_rest(keys, *done), NULL,
+                                              &here, &added);
+        *done += here;
+        *news += added;
+        if (err
+            && (err != BG_EFULL
+                || !filter_insert_copy(filter, filter_rest(keys, *done)))) {
+            return err;
+        }
+        *done += err ? 1 : 0;
+    }
+    return BG_OK;
+}

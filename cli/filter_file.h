@@ -90,6 +90,16 @@ bg_foreign_format foreign_format(const bg_foreign *foreign);
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
                   uint64_t *maybe);
 
+/*
+ * Inserts keys (BG_KEYS_BYTES or BG_KEYS_HASHES) into a filter of a kind that can become full
+ * (BG_TRAIT_FILLS_UP), up to the first key that does not fit, and sets *done and *news as
+ * bg_filter_add_many does. A copy of a key that is already in a cuckoo filter always fits: if there
+ * is no space, the copy is dropped, and the key can no longer be removed
+ * (bg_filter_info.saturated).
+ */
+BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done,
+                                   size_t *news);
+
 /* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by the note, if
  * there is one. */
 void filter_metadata(const struct key_format *format, const char *note,
