@@ -10,6 +10,8 @@
 #include "records.h"
 #include "sharded_filter.h"
 
+#include <string.h>
+
 struct cluster_settings {
     struct common common;
     struct key_options keys;
@@ -35,15 +37,18 @@ struct cluster_work {
     const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
-/* These functions report errors, and return exit codes. */
-int cluster_create(struct cluster_work *work);
-int cluster_add(struct cluster_work *work);
-int cluster_check(struct cluster_work *work);
-int cluster_info(struct cluster_work *work);
-int cluster_merge(struct cluster_work *work);
-int cluster_dump(struct cluster_work *work);
-int cluster_drop(struct cluster_work *work);
-int cluster_complete(struct cluster_work *work);
+/* Expands X(name) for all actions. cluster_NAME performs an action. It reports errors, and returns an
+ * exit code. */
+#define CLUSTER_ACTIONS(X)                                                             \
+    X(create) X(add) X(check) X(info) X(merge) X(dump) X(drop) X(complete)
+#define CLUSTER_DECLARE(name) int cluster_##name(struct cluster_work *work);
+CLUSTER_ACTIONS(CLUSTER_DECLARE)
+#undef CLUSTER_DECLARE
+
+static inline bg_bytes cluster_word(const char *word)
+{
+    return (bg_bytes){ word, strlen(word) };
+}
 
 /* Reads the witnesses of a filter's shards and, depending on the mode, writes the witnesses that
  * are out of date, or all of them (sharded_vouch). Sets *doubted to the number of shards that may

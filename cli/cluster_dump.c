@@ -90,11 +90,6 @@ static void dump_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-static bg_bytes dump_word(const char *word)
-{
-    return (bg_bytes){ word, strlen(word) };
-}
-
 static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *d)
 {
     char cursor[24];
@@ -102,7 +97,7 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
     const int64_t chunks_most = 1 << 20; /* chunks of 1 MiB each */
     for (int64_t i = 0, tries = 0; i < chunks_most && !stop_wanted(); i++) {
         (void)snprintf(cursor, sizeof cursor, "%" PRId64, d->cursor);
-        const bg_bytes words[] = { dump_word("BG.DUMP"), dump_word(cursor) };
+        const bg_bytes words[] = { cluster_word("BG.DUMP"), cluster_word(cursor) };
         const struct sharded_order order = {
             .words = words, .count = 2, .steady = true, .told = dump_told, .context = d
         };

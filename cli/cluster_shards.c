@@ -15,11 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bg_bytes shards_word(const char *word)
-{
-    return (bg_bytes){ word, strlen(word) };
-}
-
 /* ---- Replies of shards -------------------------------------------------------------------------- */
 
 /* The number of replies of each kind, and the first error. */
@@ -51,14 +46,11 @@ static void shards_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Sends a command to all shards and counts the replies. */
-static int shards_order(struct cluster_work *w, struct sharded_order *order,
-                        struct shards_told *told)
+/* Sends a command to all shards, whose replies `order` counts in `told`. Reports the first error. */
+static int shards_send(struct cluster_work *w, const struct sharded_order *order,
+                       const struct shards_told *told)
 {
     bg_errinfo why;
-    *told = (struct shards_told){ 0 };
-    order->told = shards_told;
-    order->context = told;
     if (sharded_each(&w->filter, order, &why)) {
         return cluster_say(w, &why);
     }
@@ -68,6 +60,16 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
                           told->wrong);
     }
     return CLI_OK;
+}
+
+/* Sends a command to all shards and counts the replies. */
+static int shards_order(struct cluster_work *w, struct sharded_order *order,
+                        struct shards_told *told)
+{
+    *told = (struct shards_told){ 0 };
+    order->told = shards_told;
+    order->context = told;
+    return shards_send(w, order, told);
 }
 
 /* ---- Witnesses ---------------------------------------------------------------------------------- */
@@ -119,7 +121,7 @@ int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
 
 int cluster_complete(struct cluster_work *w)
 {
-    const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
+    const bg_bytes words[] = { cluster_word("BG.MEXISTS"), cluster_word("any") };
     struct sharded_order probe = { .words = words, .count = 2 };
     struct shards_told told;
     char why[WITNESS_WHY];
@@ -156,7 +158,7 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
  * other clients may look up keys in the meantime and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {
-    const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
+    const bg_bytes words[] = { cluster_word("BG.MEXISTS"), cluster_word("any") };
     const struct sharded_order probe = {
         .words = words, .count = 2, .told = create_missing, .context = w
     };
@@ -204,8 +206,6 @@ int cluster_create(struct cluster_work *w)
     const struct cluster_settings *o = w->settings;
     char capacity[24], rate[32], seed[24];
     struct shards_told told;
-    bg_bytes words[12] = { shards_word("BG.CREATE") };
-    size_t n = 1;
     if (o->items == 0) {
         return say_usage("missing option --items N");
     }
@@ -213,21 +213,18 @@ int cluster_create(struct cluster_work *w)
     (void)snprintf(capacity, sizeof capacity, "%" PRIu64, each);
     (void)snprintf(rate, sizeof rate, "%.17g", o->rate > 0 ? o->rate : 0.01);
     (void)snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
-    words[n++] = shards_word("CAPACITY");
-    words[n++] = shards_word(capacity);
-    words[n++] = shards_word("ERROR");
-    words[n++] = shards_word(rate);
-    if (o->kind) {
-        words[n++] = shards_word("KIND");
-        words[n++] = shards_word(o->kind);
-    }
-    if (o->hash) {
-        words[n++] = shards_word("HASH");
-        words[n++] = shards_word(o->hash);
-    }
-    if (o->seed) {
-        words[n++] = shards_word("SEED");
-        words[n++] = shards_word(seed);
+    const char *const parameters[][2] = { { "CAPACITY", capacity },
+                                          { "ERROR", rate },
+                                          { "KIND", o->kind },
+                                          { "HASH", o->hash },
+                                          { "SEED", o->seed ? seed : NULL } };
+    bg_bytes words[11] = { cluster_word("BG.CREATE") };
+    size_t n = 1;
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        if (parameters[i][1]) {
+            words[n++] = cluster_word(parameters[i][0]);
+            words[n++] = cluster_word(parameters[i][1]);
+        }
     }
     struct sharded_order order = { .words = words, .count = n, .write = true };
     int code = create_doubt(w);
@@ -244,7 +241,7 @@ int cluster_create(struct cluster_work *w)
 
 int cluster_drop(struct cluster_work *w)
 {
-    const bg_bytes word = shards_word("BG.DROP");
+    const bg_bytes word = cluster_word("BG.DROP");
     struct sharded_order order = { .words = &word, .count = 1, .write = true };
     struct shards_told told;
     bg_errinfo why;
@@ -263,7 +260,7 @@ int cluster_drop(struct cluster_work *w)
 
 int cluster_merge(struct cluster_work *w)
 {
-    const bg_bytes word = shards_word("BG.MERGE");
+    const bg_bytes word = cluster_word("BG.MERGE");
     const size_t count = w->arguments->count - 2;
     struct shards_told told;
     bg_errinfo why;
@@ -417,19 +414,11 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
 
 int cluster_info(struct cluster_work *w)
 {
-    const bg_bytes word = shards_word("BG.INFO");
+    const bg_bytes word = cluster_word("BG.INFO");
     struct shards_facts facts = { .capacity = 0 };
     const struct sharded_order order = {
         .words = &word, .count = 1, .told = facts_told, .context = &facts
     };
-    bg_errinfo why;
-    if (sharded_each(&w->filter, &order, &why)) {
-        return cluster_say(w, &why);
-    }
-    if (facts.told.wrong[0]) {
-        const bg_bytes name = w->filter.names[facts.told.shard];
-        return say_failed(CLI_DATA, "%.*s: %s", (int)name.len, (const char *)name.data,
-                          facts.told.wrong);
-    }
-    return info_print(w, &facts);
+    const int code = shards_send(w, &order, &facts.told);
+    return code ? code : info_print(w, &facts);
 }

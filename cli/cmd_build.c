@@ -369,7 +369,8 @@ static int build_finish_pile(struct build *b)
     bg_err err = BG_OK;
     b->spec.items = b->pile.count ? b->pile.count : 1;
     const int code = build_make_filter(b);
-    for (size_t at = 0, done = 0, news; at < b->pile.count && !code && !err; at += done) {
+    for (size_t at = 0, done = 0, news; at < b->pile.count && !code && !err;
+         at += done) {
         const size_t n = b->pile.count - at < BATCH ? b->pile.count - at : BATCH;
         if (stop_wanted()) {
             return CLI_INTERRUPTED;

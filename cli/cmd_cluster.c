@@ -64,29 +64,24 @@ static const struct option cluster_create_table[] = {
 static const struct option_group cluster_create_group = { "Actions",
                                                           cluster_create_table };
 
-static const struct cluster_action {
-    const char *name;
-    int (*run)(struct cluster_work *work);
-} cluster_table_of_actions[] = {
-    { "create", cluster_create }, { "add", cluster_add },
-    { "check", cluster_check },   { "info", cluster_info },
-    { "merge", cluster_merge },   { "dump", cluster_dump },
-    { "drop", cluster_drop },     { "complete", cluster_complete },
-};
+typedef int cluster_action(struct cluster_work *work);
 
-static const char *const cluster_actions[] = { "create", "add",      "check",
-                                               "info",   "merge",    "dump",
-                                               "drop",   "complete", NULL };
-enum { CLUSTER_ACTIONS = sizeof cluster_actions / sizeof *cluster_actions - 1 };
+#define ACTION_RUN(name) cluster_##name,
+static cluster_action *const cluster_runs[] = { CLUSTER_ACTIONS(ACTION_RUN) };
+#undef ACTION_RUN
+#define ACTION_NAME(name) #name,
+static const char *const cluster_actions[] = { CLUSTER_ACTIONS(ACTION_NAME) NULL };
+#undef ACTION_NAME
 
-static const struct cluster_action *cluster_find_action(const char *name)
+static cluster_action *cluster_find_action(const char *name)
 {
-    for (size_t i = 0; i < CLUSTER_ACTIONS; i++) {
-        if (strcmp(cluster_table_of_actions[i].name, name) == 0) {
-            return &cluster_table_of_actions[i];
+    const size_t n = sizeof cluster_runs / sizeof *cluster_runs;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(cluster_actions[i], name) == 0) {
+            return cluster_runs[i];
         }
     }
-    const char *near = nearest_name(name, cluster_actions, CLUSTER_ACTIONS);
+    const char *near = nearest_name(name, cluster_actions, n);
     (void)say_usage(
         "action: found '%s', expected create, add, check, info, merge, dump, drop or "
         "complete%s%s%s",
@@ -160,7 +155,7 @@ static int cluster_connect(struct cluster_work *w)
 static int cluster_command(void *options, const struct arguments *arguments)
 {
     static struct cluster_work work;
-    const struct cluster_action *action = cluster_find_action(arguments->items[0]);
+    cluster_action *action = cluster_find_action(arguments->items[0]);
     if (!action) {
         return CLI_USAGE;
     }
@@ -168,7 +163,7 @@ static int cluster_command(void *options, const struct arguments *arguments)
     work.arguments = arguments;
     work.name = arguments->items[1];
     int code = cluster_connect(&work);
-    code = code ? code : action->run(&work);
+    code = code ? code : action(&work);
     sharded_close(&work.filter);
     cluster_close(work.cluster);
     return code;

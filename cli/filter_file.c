@@ -616,8 +616,8 @@ bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done, size_t *news
     *done = *news = 0;
     while (*done < keys.count) {
         size_t here = 0, added = 0;
-        const bg_err err = bg_filter_add_many(filter, filter_rest(keys, *done), NULL,
-                                              &here, &added);
+        const bg_err err =
+            bg_filter_add_many(filter, filter_rest(keys, *done), NULL, &here, &added);
         *done += here;
         *news += added;
         if (err
