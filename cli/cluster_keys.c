@@ -49,8 +49,6 @@ static int keys_run(struct cluster_keys *k, const char *what,
                              o->keys.raw, what);
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------- */
-
 /* Prints the records that were added successfully, which have their bits set in the chunk's
  * answers. */
 static bool add_print(struct flow *flow, struct chunk *chunk)
@@ -111,8 +109,6 @@ int cluster_add(struct cluster_work *work)
              number_show(k.keys, keys), number_show(k.fresh, fresh));
     return code;
 }
-
-/* ---- Checking ----------------------------------------------------------------------------------- */
 
 /* Writes every record, preceded by its answer, "maybe" or "no". Returns the number of bytes
  * written. */

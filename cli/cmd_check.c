@@ -44,8 +44,6 @@ struct check {
     uint64_t selected; /* number of selected lines; written only by deliver */
 };
 
-/* ---- Chunks ------------------------------------------------------------------------------- */
-
 /* Looks up the keys of a chunk in all filters, and sets the answer bit of each key that may be in
  * any of the filters (with --all, in all of them). Sets `selected` to the number of set bits. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
@@ -114,8 +112,6 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
     }
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
-
-/* ---- Command -------------------------------------------------------------------------------- */
 
 static int check_open(struct check *c, const char *first)
 {

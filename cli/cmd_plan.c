@@ -47,8 +47,6 @@ static const struct option plan_table[] = {
 };
 static const struct option_group plan_group = { "Planning", plan_table };
 
-/* ---- Option names --------------------------------------------------------------------- */
-
 static const struct plan_word plan_options[] = {
     { "rate, bits_per_key, bytes", "--rate, --bits-per-key, --bytes" },
     { "bits_per_key, bytes", "--bits-per-key, --bytes" },
@@ -73,8 +71,6 @@ void plan_words(const bg_errinfo *why, char text[PLAN_TEXT])
 {
     plan_explain(plan_options, why, text);
 }
-
-/* ---- Request ---------------------------------------------------------------------------- */
 
 static int plan_read_share(const char *text, double *share)
 {
@@ -126,8 +122,6 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     code = code ? code : plan_read_share(o->absent_share, &ask->absent_share);
     return code ? code : plan_check(o, ask);
 }
-
-/* ---- Command ---------------------------------------------------------------------------- */
 
 static int plan_run(const struct plan_options *o, struct plan_rows *plans,
                     struct plan_speeds *speeds)

@@ -30,8 +30,6 @@ static const struct option_group verify_group = { "Verifying", verify_table };
 
 static const char verify_schema[] = "bloomgate.verify.1";
 
-/* ---- Files of bloomgate --------------------------------------------------------------------- */
-
 static void verify_json(const char *path, const bg_verify_report *report, bool asked)
 {
     struct json json;
@@ -127,8 +125,6 @@ static int verify_ours(const struct verify_options *o, const char *path)
     return err ? CLI_NO : CLI_OK;
 }
 
-/* ---- Files from other software ---------------------------------------------------------------- */
-
 static int verify_foreign(const struct verify_options *o, const char *path,
                           struct filter_file *file)
 {
@@ -154,8 +150,6 @@ static int verify_foreign(const struct verify_options *o, const char *path,
     }
     return CLI_OK;
 }
-
-/* ---- Command ---------------------------------------------------------------------------------- */
 
 static int verify_one(const struct verify_options *o, const char *path)
 {

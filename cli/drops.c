@@ -16,8 +16,6 @@ static double drops_odds(double rate)
     return rate / (rate < 0.999999 ? 1 - rate : 1e-6);
 }
 
-/* ---- Grants ------------------------------------------------------------------------------- */
-
 /* Returns how many new keys the budget allows if the rate is twice the measured rate. */
 static double drops_affordable(const struct drops *d)
 {
@@ -110,8 +108,6 @@ static size_t drops_take(struct drops *d, size_t most)
     return taken;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------- */
-
 static void drops_answer(struct chunk *chunk, size_t i, bool is_new)
 {
     uint64_t *word = &chunk->answers[i / DROPS_WORD];
@@ -189,8 +185,6 @@ size_t drops_add(struct drops *d, struct chunk *chunk)
     }
     return news;
 }
-
-/* ---- Life cycle ----------------------------------------------------------------------------- */
 
 void drops_begin(struct drops *d, bg_filter *filter, uint64_t before, double rate,
                  struct drops_sum past)

@@ -31,8 +31,6 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
     return CLI_OK;
 }
 
-/* ---- Shades -------------------------------------------------------------------------------- */
-
 enum { MAP_SHADES = 9 }; /* one shade for empty cells, and eight for other shares */
 
 /* Colors range from dark violet to yellow, so brightness increases with the share of set bits. */
@@ -48,8 +46,6 @@ static unsigned map_shade(double share)
     const double eighths = share * 8;
     return share <= 0 ? 0 : eighths >= 8 ? 8 : 1 + (unsigned)eighths;
 }
-
-/* ---- Terminal ------------------------------------------------------------------------------- */
 
 static void map_print_row(const struct occupancy_map *map, size_t row, bool colors)
 {
@@ -81,8 +77,6 @@ void map_print(const struct occupancy_map *map, bool colors)
            number_show_rate(map->least, least), number_show_rate(map->mean, mean),
            number_show_rate(map->most, most));
 }
-
-/* ---- SVG ------------------------------------------------------------------------------------ */
 
 enum {
     MAP_CELL = 12,

@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Lookup ----------------------------------------------------------------------------- */
-
 enum { OPTION_NAME_MAX = 32 };
 
 static void option_unknown(const struct option_use *uses, const char *name)
@@ -54,8 +52,6 @@ const struct option *option_find(const struct option_use *uses, const char *name
 {
     return option_seek(uses, name, 0, at);
 }
-
-/* ---- Values ----------------------------------------------------------------------------- */
 
 static const char *option_expected(const struct option *option)
 {
@@ -133,8 +129,6 @@ static bool option_set(const struct option *option, void *field, const char *tex
     }
     return good;
 }
-
-/* ---- Command line ----------------------------------------------------------------------- */
 
 struct option_line {
     const struct option_use *uses;

@@ -21,8 +21,6 @@ bool parts_are_in(const char *metadata)
     return filter_find_line(metadata, parts_name) != NULL;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------- */
-
 /* Reads a list such as "1-3,7". Returns the text after the list, or NULL if the list is
  * malformed. */
 static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
@@ -116,8 +114,6 @@ int parts_take(struct part_sets *all, struct filter_file *file)
     }
     return CLI_OK;
 }
-
-/* ---- Checking -------------------------------------------------------------------------------- */
 
 /* Writes the list of present or missing parts, such as "1-3,7". Returns false if the list does not
  * fit. */

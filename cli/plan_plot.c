@@ -20,8 +20,6 @@ struct plot {
     double x[PLOT_FILLS], y[PLAN_KINDS][PLOT_FILLS];
 };
 
-/* ---- Rate against number of keys ----------------------------------------------------------- */
-
 static void plot_fill(struct plot *plot, struct chart_page *page)
 {
     double lowest = 1;
@@ -58,8 +56,6 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
     };
     chart_add_lines(page, &lines);
 }
-
-/* ---- Bits against rate ------------------------------------------------------------------------ */
 
 static void plot_sizes(struct plot *plot, struct chart_page *page)
 {

@@ -18,8 +18,6 @@ static struct {
     struct termios before;
 } screen;
 
-/* ---- Pictures ------------------------------------------------------------------------------- */
-
 void picture_add(struct picture *picture, const char *format, ...)
 {
     const size_t room = sizeof picture->text - picture->used;
@@ -37,8 +35,6 @@ void picture_add_text(struct picture *picture, const char *text)
         picture_add(picture, "%c", c < 0x20 || c == 0x7F ? '?' : *text);
     }
 }
-
-/* ---- Terminal --------------------------------------------------------------------------------- */
 
 /* Does nothing, because the signal only has to interrupt the wait. */
 static void screen_changed(int number)

@@ -38,8 +38,6 @@ static bg_err measure_stopped(bg_errinfo *why)
     return BG_ECANCELED;
 }
 
-/* ---- Blocks of keys ------------------------------------------------------------------- */
-
 static size_t measure_block(const struct measure_keys *keys, size_t from)
 {
     const size_t left = keys->count - from;
@@ -82,8 +80,6 @@ static bool measure_ask_one(const bg_filter *filter, const struct measure_keys *
                ? bg_filter_may_contain(filter, keys->bytes[i].data, keys->bytes[i].len)
                : bg_filter_may_contain_u64(filter, keys->first + i);
 }
-
-/* ---- Building -------------------------------------------------------------------------- */
 
 static bool measure_going_on(void *context, double share)
 {
@@ -152,8 +148,6 @@ static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
     }
     return err;
 }
-
-/* ---- Lookups ---------------------------------------------------------------------------- */
 
 static size_t measure_some(const struct measure_keys *keys)
 {
