@@ -2,7 +2,6 @@
 #include "claim.h"
 
 #include "number.h"
-#include "progress.h"
 #include "say.h"
 #include "stop.h"
 

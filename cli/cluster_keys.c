@@ -9,7 +9,6 @@
 #include "cluster_actions.h"
 #include "flow.h"
 #include "number.h"
-#include "out.h"
 #include "stop.h"
 
 #include <inttypes.h>

@@ -8,7 +8,6 @@
  */
 #include "cluster_actions.h"
 #include "number.h"
-#include "out.h"
 
 #include <inttypes.h>
 #include <stdio.h>

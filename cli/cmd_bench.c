@@ -14,7 +14,6 @@
 #include "key_pool.h"
 #include "nearest.h"
 #include "number.h"
-#include "out.h"
 #include "plan_output.h"
 #include "spec_options.h"
 #include "stop.h"

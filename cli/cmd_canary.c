@@ -11,7 +11,6 @@
 #include "filter_file.h"
 #include "json.h"
 #include "number.h"
-#include "out.h"
 
 #include <inttypes.h>
 #include <math.h>

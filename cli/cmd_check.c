@@ -7,7 +7,6 @@
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
-#include "out.h"
 
 #include <inttypes.h>
 #include <stdio.h>

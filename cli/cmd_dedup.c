@@ -17,7 +17,6 @@
 #include "flow.h"
 #include "json.h"
 #include "number.h"
-#include "out.h"
 #include "seen.h"
 #include "stop.h"
 

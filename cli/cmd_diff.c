@@ -10,7 +10,6 @@
 #include "filter_file.h"
 #include "json.h"
 #include "number.h"
-#include "out.h"
 
 #include <stdio.h>
 #include <string.h>

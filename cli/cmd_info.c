@@ -6,7 +6,6 @@
 #include "json.h"
 #include "number.h"
 #include "occupancy_map.h"
-#include "out.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,6 @@
  * secrets themselves are never printed.
  */
 #include "command.h"
-#include "out.h"
 
 #include <stdio.h>
 

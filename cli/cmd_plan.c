@@ -9,7 +9,6 @@
 #include "command.h"
 #include "filter_file.h"
 #include "number.h"
-#include "out.h"
 #include "plan_output.h"
 #include "spec_options.h"
 

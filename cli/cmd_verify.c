@@ -7,7 +7,6 @@
 #include "command.h"
 #include "filter_file.h"
 #include "json.h"
-#include "out.h"
 #include "save_options.h"
 
 #include <inttypes.h>

@@ -9,7 +9,6 @@
 #include "error_text.h"
 #include "filter_file.h"
 #include "number.h"
-#include "out.h"
 #include "screen.h"
 #include "spec_options.h"
 #include "stop.h"

@@ -23,8 +23,8 @@
 #define CLI_FLOW_H
 
 #include "input.h"
-#include "progress.h"
 #include "records.h"
+#include "say.h"
 
 #include <pthread.h>
 

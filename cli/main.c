@@ -4,8 +4,6 @@
  */
 #include "claim.h"
 #include "command.h"
-#include "out.h"
-#include "progress.h"
 #include "stop.h"
 
 #include <fcntl.h>

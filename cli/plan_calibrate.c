@@ -5,7 +5,7 @@
  */
 #include "plan_output.h"
 
-#include "progress.h"
+#include "say.h"
 #include "stop.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 
 #include "filter_file.h"
 #include "option.h"
-#include "progress.h"
+#include "say.h"
 
 struct save_options {
     bool force;

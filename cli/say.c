@@ -4,7 +4,10 @@
  */
 #include "say.h"
 
+#include "clock.h"
 #include "error_text.h"
+#include "number.h"
+#include "stop.h"
 #include "text.h"
 
 #include <errno.h>
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static struct {
@@ -158,4 +162,139 @@ void say_warning(const char *format, ...)
     va_start(arguments, format);
     say_line("warning: ", "\033[33m", format, arguments);
     va_end(arguments);
+}
+
+/* ---- Data on stdout -------------------------------------------------------------------------------- */
+
+static int out_failure;
+
+static void out_failed(void)
+{
+    if (!out_failure) {
+        out_failure = errno == EPIPE  ? (int)CLI_PIPE
+                      : stop_wanted() ? (int)CLI_INTERRUPTED
+                                      : say_errno("stdout");
+    }
+}
+
+static bool out_write_unless(bool stops, const char *bytes, size_t n)
+{
+    while (n > 0 && !out_failure) {
+        const ssize_t done = write(STDOUT_FILENO, bytes, n);
+        if (done >= 0) {
+            bytes += done;
+            n -= (size_t)done;
+        } else if (errno != EINTR || (stops && stop_wanted())) {
+            out_failed();
+        }
+    }
+    return !out_failure;
+}
+
+bool out_write(const char *bytes, size_t n)
+{
+    return out_write_unless(true, bytes, n);
+}
+
+bool out_write_through(const char *bytes, size_t n)
+{
+    return out_write_unless(false, bytes, n);
+}
+
+int out_finish(int code)
+{
+    if (!out_failure && (fflush(stdout) != 0 || ferror(stdout))) {
+        out_failed();
+    }
+    return out_failure ? out_failure : code;
+}
+
+int out_code(void)
+{
+    return out_failure;
+}
+
+/* ---- Progress -------------------------------------------------------------------------------------- */
+
+static enum say_when progress_when = SAY_AUTO;
+
+void progress_show(enum say_when when)
+{
+    progress_when = when;
+}
+
+void progress_begin(struct progress *progress, const char *what)
+{
+    const bool never =
+        progress_when == SAY_NEVER
+        || (progress_when == SAY_AUTO && (say_is_quiet() || !isatty(STDERR_FILENO)));
+    const double now = 1e-9 * (double)clock_nanoseconds();
+    *progress = (struct progress){ never ? NULL : what, now, now, false };
+}
+
+double progress_seconds(const struct progress *progress)
+{
+    return 1e-9 * (double)clock_nanoseconds() - progress->began;
+}
+
+static int progress_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                           : 80;
+}
+
+/* "reading [####......] 40%  12.1 GiB of 30.0 GiB, 1.2 GiB/s, 15 s left" */
+static void progress_draw(const struct progress *progress, double seconds,
+                          uint64_t done, uint64_t all)
+{
+    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT];
+    char tail[160], bar[96] = "", line[320];
+    const double rate = (double)done / seconds;
+    const char *at = number_show_bytes(done, a),
+               *speed = number_show_bytes((uint64_t)rate, b);
+    if (all && done <= all) {
+        const double share = (double)done / (double)all;
+        (void)snprintf(tail, sizeof tail, "%3.0f%%  %s of %s, %s/s, %s left",
+                       100 * share, at, number_show_bytes(all, c), speed,
+                       number_show_seconds((double)(all - done) / rate, d));
+        int width =
+            progress_columns() - (int)strlen(tail) - (int)strlen(progress->what) - 5;
+        width = width > 40 ? 40 : width;
+        if (width >= 10) {
+            const int full = (int)(share * width);
+            (void)snprintf(bar, sizeof bar, "[%.*s%.*s] ", full,
+                           "########################################", width - full,
+                           "........................................");
+        }
+    } else {
+        (void)snprintf(tail, sizeof tail, "%s, %s/s, %s", at, speed,
+                       number_show_seconds(seconds, d));
+    }
+    (void)snprintf(line, sizeof line, "%s %s%s", progress->what, bar, tail);
+    (void)fprintf(stderr, "\r%.*s\033[K", progress_columns() - 1, line);
+    (void)fflush(stderr);
+}
+
+void progress_tick(struct progress *progress, uint64_t done, uint64_t all)
+{
+    if (!progress->what) {
+        return;
+    }
+    const double now = 1e-9 * (double)clock_nanoseconds();
+    const double wait = progress->drawn || progress_when == SAY_ALWAYS ? 0.1 : 1;
+    if (now - progress->shown >= wait) {
+        progress_draw(progress, now - progress->began, done, all);
+        progress->shown = now;
+        progress->drawn = true;
+    }
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->drawn) {
+        (void)fprintf(stderr, "\r\033[K");
+        (void)fflush(stderr);
+    }
+    progress->drawn = false;
 }

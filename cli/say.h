@@ -1,5 +1,12 @@
 /*
- * say.h - messages to the user, on stderr, and exit codes. Stdout is reserved for data (out.h).
+ * say.h - what a command prints: messages and progress on stderr, data on stdout, and exit codes.
+ *
+ * Data streams are written to stdout in large chunks without buffering (out_write), so that the
+ * next program in a pipeline receives each chunk at once. Small documents are written with stdio
+ * and checked at the end (out_finish).
+ *
+ * Progress is shown on one line of stderr. By default, it is shown only on a terminal, and only for
+ * work that takes longer than a second.
  */
 #ifndef CLI_SAY_H
 #define CLI_SAY_H
@@ -48,5 +55,47 @@ int say_errno(const char *about);
 /* Print a note, which -q suppresses, or a warning, which -q does not suppress. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- Data on stdout ------------------------------------------------------------------------------ */
+
+/* Writes n bytes. Returns false if an error occurred, the reader closed the pipe, or a stop was
+ * requested; only errors are reported. out_code then returns the exit code. */
+bool out_write(const char *bytes, size_t n);
+
+/* Does the same as out_write, but writes all bytes even if a stop is requested in the meantime.
+ * Used for data that is already recorded as written. */
+bool out_write_through(const char *bytes, size_t n);
+
+/* Flushes stdout. Returns `code`, or a different exit code if flushing or an earlier write
+ * failed. */
+int out_finish(int code);
+
+/* Returns the exit code of the last error, or 0 if there was no error. */
+int out_code(void);
+
+/* ---- Progress ------------------------------------------------------------------------------------- */
+
+struct progress {
+    const char *what;    /* "reading", or NULL if nothing is shown */
+    double began, shown; /* time of the start, and of the last redraw, in seconds */
+    bool drawn;
+};
+
+/* Selects when progress is shown (--progress). */
+void progress_show(enum say_when when);
+
+/* Starts an operation. If `what` is NULL, nothing is shown; only progress_seconds is useful then. */
+void progress_begin(struct progress *progress, const char *what);
+
+/* Reports that `done` of `all` bytes have been processed; `all` is 0 if unknown. The call is cheap,
+ * because the line is redrawn at most ten times per second. Call this function from one thread at a
+ * time. */
+void progress_tick(struct progress *progress, uint64_t done, uint64_t all);
+
+/* Removes the line. */
+void progress_end(struct progress *progress);
+
+/* Returns the number of seconds since progress_begin. */
+double progress_seconds(const struct progress *progress);
 
 #endif

@@ -1,7 +1,7 @@
 /* screen.c - see screen.h. Uses only control codes that all current terminals support. */
 #include "screen.h"
 
-#include "out.h"
+#include "say.h"
 #include "stop.h"
 
 #include <poll.h>

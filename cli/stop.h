@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* Installs the handlers. Also ignores SIGPIPE, so that writing to a closed pipe fails and the error
- * is reported (out.h). */
+ * is reported (out_finish). */
 void stop_prepare(void);
 
 /* Returns whether a stop was requested. Thread safety: MT-Safe. */

@@ -1,4 +1,4 @@
-/* json.c - see json.h. Write errors are not checked here; out_finish (cli/out.h) reports them at
+/* json.c - see json.h. Write errors are not checked here; out_finish (cli/say.h) reports them at
  * the end. */
 #include "json.h"
 
