@@ -14,9 +14,9 @@
 #include "key_pool.h"
 #include "nearest.h"
 #include "number.h"
-#include "plan_output.h"
 #include "spec_options.h"
 #include "stop.h"
+#include "timing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,7 +146,7 @@ static bool bench_row(struct bench *b, struct bench_row *row)
         task.spec.window = &window;
     }
     row->err = measure_kind(&task, &row->result, &why);
-    plan_words(&why, row->why);
+    plan_explain(spec_words, &why, row->why);
     return row->err != BG_ECANCELED;
 }
 

@@ -2,16 +2,22 @@
  * cmd_plan.c - bloomgate plan: recommends the kind and size of a filter, and predicts its
  * behavior.
  *
- * The library creates a plan for each kind. Kinds that do not support the request are listed with
- * the reason. The library's error messages use field names; this file replaces the field names with
- * option names.
+ * The library creates a plan for each kind (plan_rows.h). Kinds that do not support the request are
+ * listed with the reason. With --calibrate, each filter is created as planned or, if that would
+ * take too long, with the same parameters but fewer keys, and measured (timing.h).
  */
+#include "chart.h"
+#include "columns.h"
 #include "command.h"
 #include "filter_file.h"
+#include "json.h"
 #include "number.h"
-#include "plan_output.h"
+#include "plan_rows.h"
 #include "spec_options.h"
+#include "stop.h"
+#include "timing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,30 +52,7 @@ static const struct option plan_table[] = {
 };
 static const struct option_group plan_group = { "Planning", plan_table };
 
-static const struct plan_word plan_options[] = {
-    { "rate, bits_per_key, bytes", "--rate, --bits-per-key, --bytes" },
-    { "bits_per_key, bytes", "--bits-per-key, --bytes" },
-    { "items", "--items" },
-    { "rate", "--rate" },
-    { "bits_per_key", "--bits-per-key" },
-    { "bytes", "--bytes" },
-    { "k", "--bits" },
-    { "folds", "--folds" },
-    { "folds, width", "--folds" },
-    { "growth", "--growth" },
-    { "queries_per_second", "--queries-per-second" },
-    { "absent_share", "--absent-share" },
-    { "call_cost", "--call-cost" },
-    { "memory_cost", "--memory-cost" },
-    { "call_seconds", "--call-time" },
-    { "latency_objective", "--latency" },
-    { NULL, NULL },
-};
-
-void plan_words(const bg_errinfo *why, char text[PLAN_TEXT])
-{
-    plan_explain(plan_options, why, text);
-}
+/* ---- Request --------------------------------------------------------------------------------------- */
 
 static int plan_read_share(const char *text, double *share)
 {
@@ -122,10 +105,611 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     return code ? code : plan_check(o, ask);
 }
 
+/* ---- Measurements ---------------------------------------------------------------------------------- */
+
+/* The measured speeds, in the same order as the rows of struct plan_rows; `speed` is valid only if
+ * `measured` is set. */
+struct plan_speeds {
+    bool calibrated;
+    double keyed_hash_ns;
+    struct {
+        bool measured;
+        struct measured speed;
+    } rows[PLAN_KINDS];
+};
+
+enum {
+    CALIBRATE_KEYS = 8000000,
+    CALIBRATE_STATIC = 4000000,
+    CALIBRATE_ASKED = 1 << 19
+};
+static const double calibrate_bytes = 64 << 20;
+
+static uint64_t calibrate_keys(const bg_plan *plan)
+{
+    const bool solved = (bg_kind_traits(plan->kind) & BG_TRAIT_STATIC) != 0;
+    double keys = fmin((double)plan->items, solved ? CALIBRATE_STATIC : CALIBRATE_KEYS);
+    if (plan->bits_per_key > 0) {
+        keys = fmin(keys, 8 * calibrate_bytes / plan->bits_per_key);
+    }
+    return keys < 1 ? 1 : (uint64_t)keys;
+}
+
+static uint64_t calibrate_size(const struct plan_row *row)
+{
+    return row->err ? 0
+                    : (uint64_t)((double)calibrate_keys(&row->plan)
+                                 * row->plan.bits_per_key / 8);
+}
+
+static int calibrate_row(const struct plan_rows *plans, const struct plan_row *row,
+                         struct measured *speed, bool *measured)
+{
+    bg_errinfo why;
+    const uint64_t keys = calibrate_keys(&row->plan);
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    struct measure_task task = { .spec = plans->ask.spec,
+                                 .present = { NULL, 0, (size_t)keys },
+                                 .absent = { NULL, UINT64_C(1) << 62, CALIBRATE_ASKED },
+                                 .build_passes = 1,
+                                 .lookup_passes = 5 };
+    task.spec.kind = (uint32_t)row->kind;
+    task.spec.items = keys;
+    task.spec.rate = row->plan.target;
+    task.spec.bytes = 0;
+    task.spec.bits_per_key = row->plan.target > 0 ? 0 : row->plan.bits_per_key;
+    if (row->kind == BG_KIND_WINDOW) { /* make the window large enough for all keys */
+        window.count = keys;
+        task.spec.window = &window;
+    }
+    const bg_err err = measure_kind(&task, speed, &why);
+    *measured = !err;
+    if (err == BG_ECANCELED) {
+        return CLI_INTERRUPTED;
+    }
+    if (err) {
+        char words[PLAN_TEXT];
+        plan_explain(spec_words, &why, words);
+        say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
+    }
+    return *measured && speed->lost
+               ? say_failed(CLI_DATA, "%s: %llu keys were lost; please report this bug",
+                            bg_kind_name(row->kind), (unsigned long long)speed->lost)
+               : CLI_OK;
+}
+
+/* Measures the speed of each planned filter. Returns an exit code. */
+static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds)
+{
+    int code = CLI_OK;
+    uint64_t all = 0, done = 0; /* total size of all filters, and of finished ones */
+    struct progress progress;
+    bg_plan hashing = { .kind = BG_KIND_AUTO };
+    for (size_t i = 0; i < plans->count; i++) {
+        all += calibrate_size(&plans->rows[i]);
+    }
+    progress_begin(&progress, "measuring");
+    for (size_t i = 0; i < plans->count && !code; i++) {
+        if (!plans->rows[i].err) {
+            code = stop_wanted()
+                       ? (int)CLI_INTERRUPTED
+                       : calibrate_row(plans, &plans->rows[i], &speeds->rows[i].speed,
+                                       &speeds->rows[i].measured);
+        }
+        done += calibrate_size(&plans->rows[i]);
+        progress_tick(&progress, done, all);
+    }
+    progress_end(&progress);
+    bg_plan_calibrate(&hashing);
+    speeds->keyed_hash_ns = hashing.keyed_hash_ns;
+    speeds->calibrated = true;
+    return code;
+}
+
+/* ---- Table, at most 100 columns wide --------------------------------------------------------------- */
+
+static void report_rate(struct columns *table, double rate)
+{
+    char text[NUMBER_TEXT];
+    columns_set(table, number_show_rate(rate, text));
+}
+
+static void report_rate_then(struct columns *table, const struct plan_row *row,
+                             double rate)
+{
+    const uint32_t traits = bg_kind_traits(row->kind);
+    if (traits & BG_TRAIT_STATIC) {
+        columns_set(table, "-");
+    } else if (!plan_takes_more(row, rate)) {
+        columns_set(table, "full");
+    } else {
+        report_rate(table, rate);
+    }
+}
+
+static const char *report_cache(uint32_t level)
+{
+    static const char *const names[] = { "L1", "L2", "L3", "memory" };
+    return names[level >= 1 && level <= 4 ? level - 1 : 3];
+}
+
+static void report_heads(const struct plan_rows *plans, struct columns *table)
+{
+    columns_add(table, "", "kind", true);
+    columns_add(table, "", "size", false);
+    columns_add(table, "bits", "/key", false);
+    columns_add(table, "", "k", false);
+    columns_add(table, "false", "positives", false);
+    columns_add(table, "at 2x", "the keys", false);
+    columns_add(table, "at", "10x", false);
+    columns_add(table, "fits", "into", true);
+    columns_add(table, "lines", "read", false);
+    if (plan_has_queries(plans)) {
+        columns_add(table, "calls/s", "avoided", false);
+        columns_add(table, "calls/s", "wasted", false);
+    }
+    if (plan_has_costs(plans)) {
+        columns_add(table, "cost", "/s", false);
+    }
+}
+
+static void report_row(const struct plan_rows *plans, const struct plan_row *row,
+                       struct columns *table)
+{
+    const bg_plan *plan = &row->plan;
+    char text[NUMBER_TEXT];
+    columns_row(table);
+    columns_set(table, bg_kind_name(row->kind));
+    columns_set(table, number_show_bytes(plan->bytes, text));
+    columns_real(table, plan->bits_per_key < 99.95 ? 1 : 0, plan->bits_per_key);
+    columns_real(table, 0, plan->k);
+    report_rate(table, plan->rate);
+    report_rate_then(table, row, plan->rate_2x);
+    report_rate_then(table, row, plan->rate_10x);
+    columns_set(table, report_cache(plan->cache_level));
+    columns_real(table, 0, plan->lines_per_lookup);
+    if (plan_has_queries(plans)) {
+        columns_short(table, plan->calls_avoided);
+        columns_short(table, plan->calls_wasted);
+    }
+    if (plan_has_costs(plans)) {
+        (void)snprintf(text, sizeof text, "%.3g", plan->cost);
+        columns_set(table, text);
+    }
+}
+
+static void report_table(const struct plan_rows *plans)
+{
+    static struct columns table;
+    bool refused = false;
+    report_heads(plans, &table);
+    for (size_t i = 0; i < plans->count; i++) {
+        if (!plans->rows[i].err) {
+            report_row(plans, &plans->rows[i], &table);
+        }
+    }
+    columns_print(&table);
+    for (size_t i = 0; i < plans->count; i++) {
+        const struct plan_row *row = &plans->rows[i];
+        if (row->err) {
+            char name[COLUMNS_CELL];
+            (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
+            printf("%s", refused ? ""
+                                 : "\n"
+                                   "Not possible:\n");
+            columns_paragraph(name, 15, row->why);
+            refused = true;
+        }
+    }
+}
+
+/* Formats a time that may be very short, such as 12.5 us. */
+static const char *report_time(double seconds, char text[NUMBER_TEXT])
+{
+    static const char *const units[] = { "ns", "us", "ms", "s" };
+    double value = 1e9 * seconds;
+    size_t unit = 0;
+    for (; value >= 1000 && unit < 3; unit++) {
+        value /= 1000;
+    }
+    (void)snprintf(text, NUMBER_TEXT, "%.3g %s", value, units[unit]);
+    return text;
+}
+
+static void report_heading(const struct plan_rows *plans)
+{
+    const bg_plan_request *ask = &plans->ask;
+    char items[NUMBER_TEXT], text[NUMBER_TEXT];
+    printf("%s keys", number_show(ask->spec.items, items));
+    if (ask->growth > 1) {
+        const double grown = (double)ask->spec.items * ask->growth;
+        printf(", growing to %s", number_show((uint64_t)grown, items));
+    }
+    if (ask->spec.rate > 0) {
+        printf(", false-positive rate at most %s",
+               number_show_rate(ask->spec.rate, text));
+    } else if (ask->spec.bits_per_key > 0) {
+        printf(", %g bits per key", ask->spec.bits_per_key);
+    } else if (ask->spec.bytes) {
+        printf(", %s", number_show_bytes(ask->spec.bytes, text));
+    } else if (plan_has_costs(plans)) {
+        printf(", at the cheapest rate");
+    }
+    if (ask->latency_objective > 0) {
+        printf(", mean delay at most %s per absent key",
+               report_time(ask->latency_objective, text));
+    }
+    printf("\n\n");
+}
+
+/* Prints the command that creates the filter. */
+static void report_command(const struct plan_rows *plans)
+{
+    const bg_spec *spec = &plans->ask.spec;
+    const bg_plan *plan = &plans->best.plan;
+    printf("  bloomgate build --kind %s --items %llu", bg_kind_name(plan->kind),
+           (unsigned long long)(plan->kind == BG_KIND_SCALABLE ? spec->items
+                                                               : plan->items));
+    if (plan->target > 0) {
+        printf(" --rate %.6g", plan->target);
+    } else if (spec->bytes) {
+        printf(" --bytes %llu", (unsigned long long)spec->bytes);
+    } else {
+        printf(" --bits-per-key %g", spec->bits_per_key);
+    }
+    if (spec->k) {
+        printf(" --bits %u", spec->k);
+    }
+    if (spec->folds) {
+        printf(" --folds %u", spec->folds);
+    }
+    printf(" OUT KEYS\n");
+}
+
+static void report_latency(const struct plan_rows *plans)
+{
+    char text[NUMBER_TEXT];
+    if (plans->ask.call_seconds > 0) {
+        printf("  Unnecessary calls delay lookups of absent keys by %s on average.\n",
+               report_time(plans->ask.call_seconds * plans->best.plan.rate, text));
+    }
+}
+
+/* Prints the kind that would be selected without --kind, if it is a different kind. */
+static void report_automatic(const struct plan_rows *plans)
+{
+    const bg_plan *plan = &plans->automatic.plan;
+    char bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
+    if (!plans->automatic.err && plan->kind != plans->best.plan.kind) {
+        printf("Without --kind, plan would choose %s: %s, %s false positives.\n",
+               bg_kind_name(plan->kind), number_show_bytes(plan->bytes, bytes),
+               number_show_rate(plan->rate, rate));
+    }
+}
+
+static void report_best(const struct plan_rows *plans)
+{
+    const bg_plan *plan = &plans->best.plan;
+    char text[PLAN_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
+    printf("\n");
+    if (plans->best.err) {
+        columns_paragraph("No recommendation:", 0, plans->best.why);
+        return;
+    }
+    const bool asked = plans->ask.spec.kind != BG_KIND_AUTO;
+    (void)snprintf(text, sizeof text, "%s; %s, %s false positives.", plan->reason,
+                   number_show_bytes(plan->bytes, bytes),
+                   number_show_rate(plan->rate, rate));
+    columns_paragraph(asked ? "Planned" : "Use", 2, text);
+    report_command(plans);
+    report_latency(plans);
+    report_automatic(plans);
+}
+
+static void report_hints(const struct plan_rows *plans)
+{
+    char text[PLAN_TEXT];
+    for (size_t i = 0; plan_hint(plans, i, text); i++) {
+        printf("%s", i ? ""
+                       : "\n"
+                         "Alternatives if:\n");
+        columns_paragraph("  -", 4, text);
+    }
+}
+
+static void report_speed(bg_kind kind, const struct measured *speed,
+                         struct columns *table)
+{
+    char text[NUMBER_TEXT];
+    columns_row(table);
+    columns_set(table, bg_kind_name(kind));
+    columns_short(table, (double)speed->keys);
+    columns_set(table, number_show_bytes(speed->bytes, text));
+    columns_real(table, 1, speed->build_ns);
+    columns_short(table, 1e9 / speed->present_ns);
+    columns_short(table, 1e9 / speed->absent_ns);
+    columns_short(table, 1e9 / speed->single_ns);
+}
+
+static void report_speeds(const struct plan_rows *plans,
+                          const struct plan_speeds *speeds)
+{
+    static struct columns table;
+    printf("\n"
+           "Measured on this machine with one thread and integer keys: lookups per "
+           "second of CPU time, median\n"
+           "of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M "
+           "keys (static kinds: 4M).\n\n");
+    columns_add(&table, "", "kind", true);
+    columns_add(&table, "", "keys", false);
+    columns_add(&table, "", "size", false);
+    columns_add(&table, "build", "ns/key", false);
+    columns_add(&table, "batches,", "present", false);
+    columns_add(&table, "batches,", "absent", false);
+    columns_add(&table, "one", "by one", false);
+    for (size_t i = 0; i < plans->count; i++) {
+        if (speeds->rows[i].measured) {
+            report_speed(plans->rows[i].kind, &speeds->rows[i].speed, &table);
+        }
+    }
+    columns_print(&table);
+    printf("\n"
+           "Hashing with a secret (--hash keyed) takes %.1f ns more per 16-byte key.\n",
+           speeds->keyed_hash_ns);
+}
+
+static void plan_print(const struct plan_rows *plans, const struct plan_speeds *speeds)
+{
+    report_heading(plans);
+    report_table(plans);
+    report_best(plans);
+    report_hints(plans);
+    if (speeds->calibrated) {
+        report_speeds(plans, speeds);
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------ */
+
+/* Prints a value, or nothing if the value is not set. */
+static void plan_json_given(struct json *json, const char *name, double value)
+{
+    if (value > 0) {
+        json_real(json, name, value);
+    }
+}
+
+static void plan_json_request(struct json *json, const bg_plan_request *ask)
+{
+    json_object(json, "request");
+    json_text(json, "kind", bg_kind_name((bg_kind)ask->spec.kind));
+    json_count(json, "items", ask->spec.items);
+    plan_json_given(json, "rate", ask->spec.rate);
+    plan_json_given(json, "bits_per_key", ask->spec.bits_per_key);
+    if (ask->spec.bytes) {
+        json_count(json, "bytes", ask->spec.bytes);
+    }
+    if (ask->spec.k) {
+        json_count(json, "k", ask->spec.k);
+    }
+    if (ask->spec.folds) {
+        json_count(json, "folds", ask->spec.folds);
+    }
+    plan_json_given(json, "growth", ask->growth);
+    plan_json_given(json, "queries_per_second", ask->queries_per_second);
+    plan_json_given(json, "absent_share", ask->absent_share);
+    plan_json_given(json, "call_cost", ask->call_cost);
+    plan_json_given(json, "memory_cost", ask->memory_cost);
+    plan_json_given(json, "call_seconds", ask->call_seconds);
+    plan_json_given(json, "latency_seconds", ask->latency_objective);
+    json_close(json, '}');
+}
+
+static void plan_json_speed(struct json *json, const struct measured *speed)
+{
+    json_object(json, "measured");
+    json_count(json, "keys", speed->keys);
+    json_count(json, "bytes", speed->bytes);
+    json_real(json, "build_ns_per_key", speed->build_ns);
+    json_real(json, "batch_present_per_second", 1e9 / speed->present_ns);
+    json_real(json, "batch_absent_per_second", 1e9 / speed->absent_ns);
+    json_real(json, "single_per_second", 1e9 / speed->single_ns);
+    json_real(json, "rate", speed->rate.value);
+    json_close(json, '}');
+}
+
+/* Prints the rate with more keys than planned, or null if the filter does not have space for these
+ * keys. */
+static void plan_json_then(struct json *json, const char *name,
+                           const struct plan_row *row, double rate)
+{
+    json_real(json, name, plan_takes_more(row, rate) ? rate : 1.0 / 0.0);
+}
+
+static void plan_json_plan(struct json *json, const struct plan_rows *plans,
+                           const struct plan_row *row, const struct measured *speed)
+{
+    const bg_plan *plan = &row->plan;
+    json_count(json, "items", plan->items);
+    json_count(json, "bytes", plan->bytes);
+    json_real(json, "bits_per_key", plan->bits_per_key);
+    json_count(json, "k", plan->k);
+    json_count(json, "units", plan->units);
+    json_count(json, "layers", plan->layers);
+    json_real(json, "rate", plan->rate);
+    plan_json_then(json, "rate_2x", row, plan->rate_2x);
+    plan_json_then(json, "rate_10x", row, plan->rate_10x);
+    json_real(json, "fill", plan->fill);
+    plan_json_given(json, "target", plan->target);
+    json_count(json, "cache_level", plan->cache_level);
+    json_count(json, "lines_per_lookup", plan->lines_per_lookup);
+    if (plan_has_queries(plans)) {
+        json_real(json, "calls_avoided_per_second", plan->calls_avoided);
+        json_real(json, "calls_wasted_per_second", plan->calls_wasted);
+    }
+    if (plan_has_costs(plans)) {
+        json_real(json, "cost_per_second", plan->cost);
+    }
+    if (speed) {
+        plan_json_speed(json, speed);
+    }
+}
+
+static void plan_json_row(struct json *json, const struct plan_rows *plans,
+                          const struct plan_speeds *speeds, size_t i)
+{
+    const struct plan_row *row = &plans->rows[i];
+    json_object(json, NULL);
+    json_text(json, "kind", bg_kind_name(row->kind));
+    json_bool(json, "possible", !row->err);
+    if (row->err) {
+        json_text(json, "why", row->why);
+    } else {
+        plan_json_plan(json, plans, row,
+                       speeds->rows[i].measured ? &speeds->rows[i].speed : NULL);
+    }
+    json_close(json, '}');
+}
+
+static void plan_print_json(const struct plan_rows *plans,
+                            const struct plan_speeds *speeds)
+{
+    struct json json;
+    char text[PLAN_TEXT];
+    json_begin(&json, "bloomgate.plan.1");
+    plan_json_request(&json, &plans->ask);
+    json_list(&json, "kinds");
+    for (size_t i = 0; i < plans->count; i++) {
+        plan_json_row(&json, plans, speeds, i);
+    }
+    json_close(&json, ']');
+    if (!plans->best.err) {
+        json_object(&json, "recommended");
+        json_text(&json, "kind", bg_kind_name(plans->best.plan.kind));
+        json_text(&json, "reason", plans->best.plan.reason);
+        json_close(&json, '}');
+    }
+    json_list(&json, "hints");
+    for (size_t i = 0; plan_hint(plans, i, text); i++) {
+        json_text(&json, NULL, text);
+    }
+    json_close(&json, ']');
+    if (speeds->calibrated) {
+        json_real(&json, "keyed_hash_ns", speeds->keyed_hash_ns);
+    }
+    json_end(&json);
+}
+
+/* ---- Charts ---------------------------------------------------------------------------------------- */
+
+enum { PLOT_FILLS = 61, PLOT_RATES = 26 };
+
+struct plot {
+    const struct plan_rows *plans;
+    struct chart_series series[PLAN_KINDS];
+    size_t count;
+    double x[PLOT_FILLS], y[PLAN_KINDS][PLOT_FILLS];
+};
+
+static void plot_fill(struct plot *plot, struct chart_page *page)
+{
+    double lowest = 1;
+    plot->count = 0;
+    for (size_t i = 0; i < PLOT_FILLS; i++) {
+        plot->x[i] = 3.0 * (double)i / (PLOT_FILLS - 1);
+    }
+    for (size_t r = 0; r < plot->plans->count; r++) {
+        const struct plan_row *row = &plot->plans->rows[r];
+        const bool is_static = (bg_kind_traits(row->kind) & BG_TRAIT_STATIC) != 0;
+        if (row->err) {
+            continue;
+        }
+        const size_t design = (PLOT_FILLS - 1) / 3;
+        for (size_t i = 0; i < PLOT_FILLS; i++) {
+            plot->y[r][i] = plan_rate_at(plot->plans, row, plot->x[i]);
+        }
+        plot->series[plot->count++] = (struct chart_series){
+            bg_kind_name(row->kind), plot->x + (is_static ? design : 0),
+            plot->y[r] + (is_static ? design : 0), is_static ? 1 : PLOT_FILLS,
+            (unsigned)row->kind - 1
+        };
+        lowest = fmin(lowest, row->plan.rate);
+    }
+    const struct chart_lines lines = {
+        .title = "False-positive rate by number of keys",
+        .x = { "keys, as a multiple of the capacity", false, 0, 3, CHART_PLAIN },
+        .y = { "false-positive rate", true,
+               pow(10, floor(log10(fmax(lowest, 1e-12))) - 2), 1, CHART_PERCENT },
+        .series = plot->series,
+        .count = plot->count,
+        .mark = 1,
+        .mark_name = "as planned",
+    };
+    chart_add_lines(page, &lines);
+}
+
+static void plot_sizes(struct plot *plot, struct chart_page *page)
+{
+    double least = HUGE_VAL, most = 1;
+    plot->count = 0;
+    for (size_t i = 0; i < PLOT_RATES; i++) {
+        plot->x[i] = pow(10, -1 - 5.0 * (double)i / (PLOT_RATES - 1));
+    }
+    for (size_t r = 0; r < plot->plans->count; r++) {
+        const bg_kind kind = plot->plans->rows[r].kind;
+        bool any = false;
+        for (size_t i = 0; i < PLOT_RATES; i++) {
+            bg_plan plan;
+            plot->y[r][i] = plan_for_rate(plot->plans, kind, plot->x[i], &plan)
+                                ? plan.bits_per_key
+                                : (double)NAN;
+            if (isfinite(plot->y[r][i])) {
+                any = true;
+                least = fmin(least, plot->y[r][i]);
+                most = fmax(most, plot->y[r][i]);
+            }
+        }
+        if (any) {
+            plot->series[plot->count++] =
+                (struct chart_series){ bg_kind_name(kind), plot->x, plot->y[r],
+                                       PLOT_RATES, (unsigned)kind - 1 };
+        }
+    }
+    const struct chart_lines lines = {
+        .title = "Bits per key by false-positive rate",
+        .x = { "false-positive rate", true, 0.1, 1e-6, CHART_PERCENT },
+        .y = { "bits per key", true, fmin(least, most) * 0.9, most * 1.1, CHART_PLAIN },
+        .series = plot->series,
+        .count = plot->count,
+        .mark = plot->plans->best.plan.target,
+        .mark_name = plot->plans->best.plan.target > 0 ? "requested" : NULL,
+    };
+    chart_add_lines(page, &lines);
+}
+
+static int plan_plot(const struct plan_rows *plans, const char *path)
+{
+    static struct plot plot;
+    struct chart_page page;
+    char below[128], items[NUMBER_TEXT];
+    const double growth = plans->ask.growth > 1 ? plans->ask.growth : 1;
+    (void)snprintf(
+        below, sizeof below, "%s keys; predicted by bloomgate %s",
+        number_show((uint64_t)((double)plans->ask.spec.items * growth), items),
+        bg_version());
+    plot.plans = plans;
+    chart_begin(&page, "Planned filters", below);
+    plot_fill(&plot, &page);
+    plot_sizes(&plot, &page);
+    return chart_save(&page, path);
+}
+
+/* ---- Command --------------------------------------------------------------------------------------- */
+
 static int plan_run(const struct plan_options *o, struct plan_rows *plans,
                     struct plan_speeds *speeds)
 {
-    plans->words = plan_options;
+    plans->words = spec_words;
     int code = plan_ask(o, &plans->ask);
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
     if (!code && !plan_make_all(plans)) {

@@ -44,6 +44,26 @@ static const struct option hash_table[] = {
 #undef OPT_STRUCT
 const struct option_group hash_options_group = { "Hashing", hash_table };
 
+const struct plan_word spec_words[] = {
+    { "rate, bits_per_key, bytes", "--rate, --bits-per-key, --bytes" },
+    { "bits_per_key, bytes", "--bits-per-key, --bytes" },
+    { "items", "--items" },
+    { "rate", "--rate" },
+    { "bits_per_key", "--bits-per-key" },
+    { "bytes", "--bytes" },
+    { "k", "--bits" },
+    { "folds", "--folds" },
+    { "folds, width", "--folds" },
+    { "growth", "--growth" },
+    { "queries_per_second", "--queries-per-second" },
+    { "absent_share", "--absent-share" },
+    { "call_cost", "--call-cost" },
+    { "memory_cost", "--memory-cost" },
+    { "call_seconds", "--call-time" },
+    { "latency_objective", "--latency" },
+    { NULL, NULL },
+};
+
 int spec_fill(const struct spec_options *options, bg_spec *spec)
 {
     if ((options->rate > 0) + (options->bits_per_key > 0) + (options->bytes > 0) > 1) {

@@ -5,6 +5,7 @@
 #define CLI_SPEC_OPTIONS_H
 
 #include "option.h"
+#include "plan_rows.h"
 
 #include "bloomgate/all.h"
 
@@ -21,6 +22,9 @@ struct hash_options {
     const char *keyring;
 };
 extern const struct option_group hash_options_group;
+
+/* The option for each field of a plan request, for plan_explain: --items instead of items. */
+extern const struct plan_word spec_words[];
 
 /* Returns whether a bg_hash_profile uses a secret. */
 bool hash_has_secret(uint32_t profile);
