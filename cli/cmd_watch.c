@@ -9,7 +9,6 @@
 #include "error_text.h"
 #include "filter_file.h"
 #include "number.h"
-#include "screen.h"
 #include "spec_options.h"
 #include "stop.h"
 #include "text.h"
@@ -17,10 +16,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +66,163 @@ struct watch {
     double history[WATCH_HISTORY];
     size_t changes; /* number of versions of the file read so far */
 };
+
+/* ---- Screen ---------------------------------------------------------------------------------------- */
+
+/* A terminal is used as a screen, on which each picture replaces the previous one. Only control codes
+ * that all current terminals support are used. The original content of the terminal is restored at
+ * the end. */
+
+enum { SCREEN_TEXT = 16384 };
+
+/* A picture: lines of text, each ending with a newline. */
+struct picture {
+    char text[SCREEN_TEXT];
+    size_t used;
+};
+
+static struct {
+    bool taken, keys;
+    struct termios before;
+} screen;
+
+/* Adds text; text that does not fit is dropped. */
+__attribute__((format(printf, 2, 3))) static void picture_add(struct picture *picture,
+                                                              const char *format, ...)
+{
+    const size_t room = sizeof picture->text - picture->used;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(picture->text + picture->used, room, format, arguments);
+    va_end(arguments);
+    picture->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* Adds untrusted text, and replaces control characters with '?'. */
+static void picture_add_text(struct picture *picture, const char *text)
+{
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        picture_add(picture, "%c", c < 0x20 || c == 0x7F ? '?' : *text);
+    }
+}
+
+/* Does nothing, because the signal only has to interrupt the wait. */
+static void screen_changed(int number)
+{
+    (void)number;
+}
+
+static void screen_take_keys(void)
+{
+    struct termios raw;
+    if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &screen.before) != 0) {
+        return;
+    }
+    raw = screen.before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    raw.c_cc[VSUSP] =
+        _POSIX_VDISABLE; /* suspending would leave the alternate screen active */
+    screen.keys = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+/* Starts using stdout as a screen, and stdin for key presses if stdin is also a terminal. */
+static void screen_begin(void)
+{
+    /* Show the alternate screen and hide the cursor. */
+    static const char take[] = "\033[?1049h\033[?25l";
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = screen_changed;
+    (void)sigaction(SIGWINCH, &action, NULL);
+    screen_take_keys();
+    screen.taken = out_write_through(take, sizeof take - 1);
+}
+
+static void screen_end(void)
+{
+    static const char give[] = "\033[?25h\033[?1049l";
+    if (screen.taken) {
+        (void)out_write_through(give, sizeof give - 1);
+    }
+    if (screen.keys) {
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &screen.before);
+    }
+    screen.taken = screen.keys = false;
+}
+
+static struct winsize screen_size(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col || !size.ws_row) {
+        size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
+    }
+    return size;
+}
+
+/* Returns the width of the terminal in characters, or 80 if stdout is not a terminal. */
+static int screen_columns(void)
+{
+    return screen_size().ws_col;
+}
+
+/* Returns the length in bytes of the first `columns` characters of a line. In UTF-8, a character
+ * may consist of several bytes. */
+static size_t screen_cut(const char *line, size_t n, unsigned columns)
+{
+    size_t bytes = 0;
+    for (unsigned used = 0; bytes < n; bytes++) {
+        if (((unsigned char)line[bytes] & 0xC0) != 0x80 && used++ == columns) {
+            break;
+        }
+    }
+    return bytes;
+}
+
+/* Draws as much of a picture as fits. Returns false on error; see out_code. */
+static bool screen_draw(const struct picture *picture)
+{
+    static struct picture codes;
+    const struct winsize size = screen_size();
+    const char *line = picture->text;
+    codes.used = 0;
+    picture_add(&codes, "\033[H");
+    for (unsigned row = 0; row < size.ws_row && *line; row++) {
+        const size_t n = strcspn(line, "\n");
+        picture_add(&codes, "%s%.*s\033[K", row ? "\r\n" : "",
+                    (int)screen_cut(line, n, size.ws_col), line);
+        line += n + (line[n] == '\n');
+    }
+    picture_add(&codes, "\033[J");
+    return out_write_through(codes.text, codes.used);
+}
+
+/* Waits up to this long for a key press. Returns the key's character. Returns 0 if no key was
+ * pressed, a stop was requested (stop.h), or the size of the screen has changed. Returns -1 if the
+ * terminal was closed or the reader of stdout closed the pipe. */
+static int screen_wait(double seconds)
+{
+    struct pollfd all[] = { { stop_fd(), POLLIN, 0 },
+                            { screen.keys ? STDIN_FILENO : -1, POLLIN, 0 },
+                            { STDOUT_FILENO, 0, 0 } };
+    char key;
+    if (stop_wanted() || poll(all, 3, (int)(seconds * 1000)) <= 0 || stop_wanted()) {
+        return 0;
+    }
+    if (all[2].revents & (POLLERR | POLLHUP)) {
+        return -1;
+    }
+    if (!all[1].revents) {
+        return 0;
+    }
+    if (read(STDIN_FILENO, &key, 1) == 1) {
+        return (unsigned char)key;
+    }
+    screen.keys = false; /* the terminal was closed */
+    return 0;
+}
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
 

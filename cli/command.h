@@ -1,6 +1,6 @@
 /*
  * command.h - the table of subcommands, with the name, options and function of each. main.c runs
- * subcommands; help.c, man.c and complete.h generate --help, man pages and completions from the
+ * subcommands; help.c and cmd_completion.c generate --help, man pages and completions from the
  * same entries.
  */
 #ifndef CLI_COMMAND_H
@@ -81,7 +81,7 @@ struct common {
 };
 extern const struct option_group common_options;
 
-/* Print the --help text (help.c) or the man page (man.c) of a subcommand to stdout. NULL selects
+/* Print the --help text or the man page (help.c) of a subcommand to stdout. NULL selects
  * the overview of all subcommands. */
 void help_write(const struct command *command);
 void man_write(const struct command *command);

@@ -1,10 +1,15 @@
 /*
- * help.c - generates --help from the option tables (option.h).
+ * help.c - generates --help and the man pages bloomgate(1) and bloomgate-SUBCOMMAND(1) from the
+ * option tables (option.h). The pages use man(7) macros; the build runs bloomgate help --man to
+ * create them.
  */
 #include "command.h"
+#include "roff.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* ---- --help ---------------------------------------------------------------------------------------- */
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
@@ -90,5 +95,279 @@ void help_write(const struct command *command)
         help_command(command);
     } else {
         help_all();
+    }
+}
+
+/* ---- Man pages ------------------------------------------------------------------------------------- */
+
+static void man_title(const char *name, const char *summary)
+{
+    char source[64];
+    (void)snprintf(source, sizeof source, "bloomgate %s", bg_version());
+    roff_title(stdout, name, "1", source, "User Commands", summary);
+}
+
+/* ---- Shared by all pages ------------------------------------------------------------------- */
+
+static const struct {
+    enum cli_exit code;
+    const char *means;
+} man_exits[] = {
+    { CLI_OK, "Success. For check, at least one line was selected." },
+    { CLI_NO,
+      "For check, no line was selected. For verify, a file is damaged; for diff, the "
+      "filters differ; for canary, the test failed. For remove --strict, a key was "
+      "not in the filter." },
+    { CLI_USAGE, "Invalid command line." },
+    { CLI_DATA, "A filter or an input is damaged or invalid." },
+    { CLI_IO, "OS error: no such file, no permission, disk full, or another command is "
+              "changing the file." },
+    { CLI_FULL, "Out of memory, or the filter is full." },
+    { CLI_INTERRUPTED,
+      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are unchanged, except "
+      "the dedup --state and build --checkpoint files." },
+    { CLI_PIPE, "The reader of stdout closed the pipe." },
+};
+
+static void man_exit_codes(void)
+{
+    printf(".SH EXIT STATUS\n");
+    for (size_t i = 0; i < sizeof man_exits / sizeof *man_exits; i++) {
+        char code[16];
+        (void)snprintf(code, sizeof code, "%d", (int)man_exits[i].code);
+        roff_item(stdout, code, man_exits[i].means);
+    }
+}
+
+/* ---- Subcommand pages ---------------------------------------------------------------------- */
+
+static void man_choices(const char *const *choices)
+{
+    printf("One of ");
+    for (size_t i = 0; choices[i]; i++) {
+        printf("%s\\fB", i ? ", " : "");
+        roff_inside(stdout, choices[i]);
+        printf("\\fR");
+    }
+    printf(".\n");
+}
+
+static void man_option(const struct option *option)
+{
+    printf(".TP\n");
+    if (option->letter) {
+        printf("\\fB\\-%c\\fR, ", option->letter);
+    }
+    printf("\\fB\\-\\-");
+    roff_inside(stdout, option->name);
+    printf("\\fR");
+    if (option->type != OPTION_FLAG) {
+        printf(" \\fI");
+        roff_inside(stdout, option->value);
+        printf("\\fR");
+    }
+    printf("\n");
+    roff_text(stdout, option->help);
+    printf(".\n");
+    if (option->type == OPTION_CHOICE) {
+        man_choices(option->choices);
+    }
+    if (option->type == OPTION_LIST) {
+        printf("May be repeated up to %d times.\n", OPTION_LIST_MAX);
+    }
+}
+
+static void man_options(const struct command *command)
+{
+    struct option_use uses[COMMAND_USES + 2];
+    command_options(command, uses);
+    printf(".SH OPTIONS\n");
+    for (const struct option_use *use = uses; use->group; use++) {
+        printf(".SS ");
+        roff_inside(stdout, use->group->title);
+        printf("\n");
+        for (const struct option *o = use->group->options; o->name; o++) {
+            man_option(o);
+        }
+    }
+}
+
+static void man_examples(const struct command *command)
+{
+    printf(".SH EXAMPLES\n");
+    for (int i = 0; i < COMMAND_EXAMPLES && command->examples[i].line; i++) {
+        printf(".TP\n\\fB");
+        roff_inside(stdout, command->examples[i].line);
+        printf("\\fR\n");
+        roff_text(stdout, command->examples[i].does);
+        printf("\n");
+    }
+}
+
+static void man_command(const struct command *command)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "bloomgate-%s", command->name);
+    man_title(name, command->summary);
+    printf(".SH SYNOPSIS\n\\fBbloomgate %s\\fR ", command->name);
+    roff_inside(stdout, command->usage);
+    printf("\n.SH DESCRIPTION\n");
+    roff_paragraphs(stdout, command->about);
+    man_options(command);
+    man_examples(command);
+    man_exit_codes();
+    printf(".SH SEE ALSO\n"
+           "\\fBbloomgate\\fR(1) for number syntax, keys, and file formats\n");
+}
+
+/* ---- Overview page ------------------------------------------------------------------------- */
+
+struct man_entry {
+    const char *tag, *text;
+};
+
+static void man_section(const char *title, const char *text,
+                        const struct man_entry *entries, size_t n)
+{
+    printf(".SH %s\n", title);
+    roff_paragraphs(stdout, text);
+    for (size_t i = 0; i < n; i++) {
+        roff_item(stdout, entries[i].tag, entries[i].text);
+    }
+}
+
+static const char man_about[] =
+    "A filter is a compact representation of a large set of keys. A lookup returns "
+    "\"definitely not\", which is always correct, or \"maybe\". For absent keys, it "
+    "returns \"maybe\" at a known false-positive rate. bloomgate builds filters from "
+    "keys, stores them in files, queries them, and updates them.\n\n"
+    "Data goes to stdout; messages go to stderr. Files are replaced atomically, and "
+    "existing files are overwritten only with --force. \"-\" is stdin, and \"--\" ends "
+    "the options. Options and arguments may appear in any order.";
+
+static const struct man_entry man_numbers[] = {
+    { "10k 5M 2G 1T 1P",
+      "Decimal suffixes (powers of 1000), optionally followed by B." },
+    { "64Ki 512Mi 2Gi", "Binary suffixes (powers of 1024)." },
+    { "1e6 2.5k", "Numbers with an exponent or a fraction. A count must still be a "
+                  "whole number." },
+    { "0.001 1e-3 0.1% 1/1000", "Rates between 0 and 1, exclusive." },
+    { "30s 5m 2h 1d 1.5ms", "Times. The default unit is seconds." },
+};
+
+static const struct man_entry man_recipes[] = {
+    { "--null, --length-prefixed, --csv",
+      "Records end with NUL, start with a 4-byte little-endian length, or are rows of "
+      "CSV, in which quoted fields may contain newlines." },
+    { "--field N, --delimiter C",
+      "Use the Nth field of the record as the key. The key is empty if the record has "
+      "fewer fields. Every delimiter ends a field. The default delimiter is a tab, or "
+      "a comma with --csv." },
+    { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
+    { "--as int64, --as int32",
+      "Parse the text as a decimal integer. The key is the integer as 8 or 4 bytes, "
+      "little-endian." },
+    { "--as hex",
+      "Parse the text as hexadecimal digits, two for each byte of the key." },
+    { "--as utf16",
+      "Convert the text from UTF-8 to UTF-16. The key is the converted text, "
+      "little-endian." },
+};
+
+static const struct man_entry man_environment[] = {
+    { "NO_COLOR",
+      "If set and not empty, disables colors unless --color enables them." },
+    { "TERM", "If set to dumb, disables colors." },
+    { "BLOOMGATE_CPU",
+      "The most capable instruction set to use: scalar, avx2, avx512 or neon. The "
+      "choice does not affect results." },
+    { "BLOOMGATE_CACHES",
+      "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
+      "this machine). Set it to plan filters for another machine." },
+    { "BLOOMGATE_LOCK_WAIT",
+      "How long a command waits for another command that is changing the same file, "
+      "for example, 5m (default: 60s). After that time, the command fails with exit "
+      "code 4. With 0, the command fails immediately." },
+};
+
+static void man_formats(void)
+{
+    static const char *const names[] = {
+#define MAN_FORMAT(NAME, number, name) #name,
+        BG_FOREIGN_FORMATS(MAN_FORMAT)
+#undef MAN_FORMAT
+    };
+    const size_t n = sizeof names / sizeof *names;
+    printf(".SH FILE FORMATS\n");
+    roff_paragraphs(
+        stdout,
+        "bloomgate also reads filters written by other software. Most of these files "
+        "do not identify their format, so bloomgate tries all known formats. If "
+        "several formats match a file, set --format. The possible formats are auto, "
+        "bloomgate, and");
+    for (size_t i = 0; i < n; i++) {
+        printf("\\fB");
+        roff_inside(stdout, names[i]);
+        printf("\\fR%s\n", i + 1 < n ? "," : ".");
+    }
+    roff_paragraphs(stdout,
+                    "These formats do not record how keys were converted to bytes. "
+                    "For guava and spark, specify the conversion with --as.");
+}
+
+static void man_commands(void)
+{
+    size_t n;
+    const struct command *const *all = command_all(&n);
+    printf(".SH SUBCOMMANDS\n");
+    for (size_t i = 0; i < n; i++) {
+        roff_item(stdout, all[i]->name, all[i]->summary);
+    }
+    roff_item(stdout, "help [SUBCOMMAND]", "print help for a subcommand");
+    roff_item(stdout, "version", "print the version");
+}
+
+static void man_see_also(void)
+{
+    size_t n;
+    const struct command *const *all = command_all(&n);
+    printf(".SH SEE ALSO\n");
+    for (size_t i = 0; i < n; i++) {
+        printf(".BR bloomgate\\-%s (1),\n", all[i]->name);
+    }
+    printf(".BR libbloomgate (3)\n");
+}
+
+#define MAN_COUNT(entries) (entries), sizeof(entries) / sizeof *(entries)
+
+static void man_overview(void)
+{
+    man_title("bloomgate", "approximate-membership filters that answer \"definitely "
+                           "not\" or \"maybe\"");
+    printf(".SH SYNOPSIS\n\\fBbloomgate\\fR \\fISUBCOMMAND\\fR [options] ...\n");
+    printf(".SH DESCRIPTION\n");
+    roff_paragraphs(stdout, man_about);
+    man_commands();
+    man_section("NUMBERS",
+                "Options accept numbers in these forms:", MAN_COUNT(man_numbers));
+    man_section(
+        "KEYS",
+        "By default, a record is a line of the input, and the key is the line without "
+        "its newline. Conversions of the key's text (--trim, --lower, --as) are "
+        "recorded in the filter file, and lookups apply the same conversions.",
+        MAN_COUNT(man_recipes));
+    man_formats();
+    man_section("ENVIRONMENT", "bloomgate reads these variables at startup:",
+                MAN_COUNT(man_environment));
+    man_exit_codes();
+    man_see_also();
+}
+
+void man_write(const struct command *command)
+{
+    if (command) {
+        man_command(command);
+    } else {
+        man_overview();
     }
 }
