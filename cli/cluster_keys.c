@@ -97,15 +97,14 @@ static bool add_work(struct flow *flow, struct chunk *chunk)
 int cluster_add(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
-    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT];
     int code = cluster_renew(work);
     if (code) {
         return code;
     }
     k.vouched = cluster_now();
     code = keys_run(&k, "adding", add_work);
-    say_note("%s: keys added: %s, definitely new: %s", work->name,
-             number_show(k.keys, keys), number_show(k.fresh, fresh));
+    say_note("%s: keys added: %s, definitely new: %s", work->name, COUNT_TEXT(k.keys),
+             COUNT_TEXT(k.fresh));
     return code;
 }
 
@@ -168,7 +167,6 @@ int cluster_check(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
     const int code = keys_run(&k, "checking", check_work);
-    char lines[NUMBER_TEXT];
     if (!code && work->settings->count) {
         printf("%" PRIu64 "\n", k.selected);
     }
@@ -176,7 +174,7 @@ int cluster_check(struct cluster_work *work)
         say_warning(
             "%s: some shards did not reply or may have lost keys, so up to %s lines "
             "are reported as \"maybe\" without an answer from their shard",
-            work->name, number_show(k.unanswered, lines));
+            work->name, COUNT_TEXT(k.unanswered));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);
 }

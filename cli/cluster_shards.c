@@ -196,7 +196,6 @@ static int create_doubt(struct cluster_work *w)
 static int create_tell(struct cluster_work *w, const struct shards_told *told,
                        uint64_t capacity)
 {
-    char items[NUMBER_TEXT];
     if (told->there && !w->settings->missing) {
         return say_failed(
             CLI_DATA,
@@ -205,7 +204,7 @@ static int create_tell(struct cluster_work *w, const struct shards_told *told,
             w->name, told->there, w->filter.tags.shards);
     }
     say_note("%s: created %u shards for %s keys each", w->name, told->fine,
-             number_show(capacity, items));
+             COUNT_TEXT(capacity));
     return CLI_OK;
 }
 
@@ -390,20 +389,19 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
     if (code) {
         return code;
     }
-    char a[NUMBER_TEXT], b[NUMBER_TEXT];
     const uint32_t shards = w->filter.tags.shards;
     const size_t nodes = cluster_nodes(w->cluster);
     printf("%s\n"
            "  shards       %u, in a cluster of %zu node%s\n"
            "  kind         %s\n",
            w->name, shards, nodes, nodes == 1 ? "" : "s", f->kind);
-    printf("  designed for %s keys, %s per shard\n", number_show(f->capacity, a),
-           number_show(f->capacity / shards, b));
-    printf("  size         %s\n", number_show_bytes(f->bytes, a));
-    printf("  keys stored  about %s\n", number_show((uint64_t)(f->estimate + 0.5), a));
+    printf("  designed for %s keys, %s per shard\n", COUNT_TEXT(f->capacity),
+           COUNT_TEXT(f->capacity / shards));
+    printf("  size         %s\n", BYTES_TEXT(f->bytes));
+    printf("  keys stored  about %s\n", COUNT_TEXT((uint64_t)(f->estimate + 0.5)));
     printf("  fullest      %.1f%% of the bits are set in the fullest shard\n",
            100 * f->fullest);
-    printf("  current rate %s\n", number_show_rate(f->rate / shards, a));
+    printf("  current rate %s\n", RATE_TEXT(f->rate / shards));
     for (uint32_t i = 0; i < shards; i++) {
         char node[300];
         const bg_bytes name = w->filter.names[i];

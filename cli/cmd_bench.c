@@ -48,9 +48,7 @@ static const struct option bench_table[] = {
 };
 static const struct option_group bench_group = { "Measuring", bench_table };
 
-#define BENCH_ONE(NAME, number, name) +1
-enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
-#undef BENCH_ONE
+enum { BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
@@ -66,7 +64,7 @@ struct bench_rows {
     double key_bytes;    /* mean length */
     bool cut;            /* reading stopped at --most keys; there is more input */
     const char *hash;    /* name of the hash profile */
-    struct bench_row rows[BENCH_KINDS];
+    struct bench_row rows[PLAN_KINDS];
     size_t count;
 };
 
@@ -292,7 +290,6 @@ static int bench_make_absent(struct bench *b)
 
 static bool bench_row(struct bench *b, struct bench_row *row)
 {
-    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
     bg_errinfo why;
     struct measure_task task = { .spec = BG_SPEC_INIT,
                                  .present = { b->pool.keys, 0, b->pool.count },
@@ -303,10 +300,6 @@ static bool bench_row(struct bench *b, struct bench_row *row)
     task.spec.items = b->pool.count;
     task.spec.rate = b->rows.rate;
     task.spec.hash = b->secret.hash;
-    if (row->kind == BG_KIND_WINDOW) { /* make the window large enough for all keys */
-        window.count = b->pool.count;
-        task.spec.window = &window;
-    }
     row->err = measure_kind(&task, &row->result, &why);
     plan_explain(spec_words, &why, row->why);
     return row->err != BG_ECANCELED;
@@ -336,47 +329,28 @@ static double bench_bits(const struct bench_row *row)
 
 static void bench_heading(const struct bench_rows *bench)
 {
-    char keys[NUMBER_TEXT], records[NUMBER_TEXT], rate[NUMBER_TEXT];
     printf("%s distinct keys from %s%s records, %.1f bytes on average; hash profile "
            "%s; false-positive rate %s\n"
            "times in nanoseconds of CPU time per key, one thread, median of %d "
            "passes\n\n",
-           number_show(bench->keys, keys), bench->cut ? "the first " : "",
-           number_show(bench->records, records), bench->key_bytes, bench->hash,
-           number_show_rate(bench->rate, rate), BENCH_PASSES);
+           COUNT_TEXT(bench->keys), bench->cut ? "the first " : "",
+           COUNT_TEXT(bench->records), bench->key_bytes, bench->hash,
+           RATE_TEXT(bench->rate), BENCH_PASSES);
 }
 
 static void bench_line(const struct bench_row *row, struct columns *table)
 {
     const struct measured *m = &row->result;
-    char text[NUMBER_TEXT];
     columns_row(table);
     columns_set(table, bg_kind_name(row->kind));
-    columns_set(table, number_show_bytes(m->bytes, text));
+    columns_set(table, BYTES_TEXT(m->bytes));
     columns_real(table, 1, bench_bits(row));
     columns_real(table, 1, m->build_ns);
     columns_real(table, 1, m->present_ns);
     columns_real(table, 1, m->absent_ns);
     columns_real(table, 1, m->single_ns);
-    columns_set(table, number_show_rate(m->predicted, text));
-    columns_set(table, number_show_rate(m->rate.value, text));
-}
-
-static void bench_refused(const struct bench_rows *bench)
-{
-    bool any = false;
-    for (size_t i = 0; i < bench->count; i++) {
-        const struct bench_row *row = &bench->rows[i];
-        if (row->err) {
-            char name[COLUMNS_CELL];
-            (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
-            printf("%s", any ? ""
-                             : "\n"
-                               "Not possible:\n");
-            columns_paragraph(name, 15, row->why);
-            any = true;
-        }
-    }
+    columns_set(table, RATE_TEXT(m->predicted));
+    columns_set(table, RATE_TEXT(m->rate.value));
 }
 
 static void bench_print(const struct bench_rows *bench)
@@ -393,12 +367,14 @@ static void bench_print(const struct bench_rows *bench)
     columns_add(&table, "rate,", "predicted", false);
     columns_add(&table, "rate,", "measured", false);
     for (size_t i = 0; i < bench->count; i++) {
-        if (!bench->rows[i].err) {
-            bench_line(&bench->rows[i], &table);
+        const struct bench_row *row = &bench->rows[i];
+        if (row->err) {
+            columns_refuse(&table, bg_kind_name(row->kind), row->why);
+        } else {
+            bench_line(row, &table);
         }
     }
     columns_print(&table);
-    bench_refused(bench);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -454,11 +430,11 @@ static int bench_plot(const struct bench_rows *bench, const char *path)
 {
     static const char *const series[] = { "batches, present", "batches, absent",
                                           "one by one" };
-    const char *names[BENCH_KINDS];
-    double times[3 * BENCH_KINDS], bits[BENCH_KINDS];
+    const char *names[PLAN_KINDS];
+    double times[3 * PLAN_KINDS], bits[PLAN_KINDS];
     struct chart_page page;
     size_t n = 0;
-    char below[160], keys[NUMBER_TEXT], rate[NUMBER_TEXT];
+    char below[160];
     for (size_t i = 0; i < bench->count; i++) {
         const struct bench_row *row = &bench->rows[i];
         if (!row->err) {
@@ -472,8 +448,8 @@ static int bench_plot(const struct bench_rows *bench, const char *path)
     (void)snprintf(below, sizeof below,
                    "%s keys of %.1f bytes on average, false-positive rate %s; one "
                    "thread, median of %d passes",
-                   number_show(bench->keys, keys), bench->key_bytes,
-                   number_show_rate(bench->rate, rate), BENCH_PASSES);
+                   COUNT_TEXT(bench->keys), bench->key_bytes, RATE_TEXT(bench->rate),
+                   BENCH_PASSES);
     chart_begin(&page, "Measured filters", below);
     chart_add_bars(&page, &(struct chart_bars){ "Lookup time", "nanoseconds", names, n,
                                                 series, 3, times });
@@ -486,22 +462,17 @@ static int bench_plot(const struct bench_rows *bench, const char *path)
 
 static int bench_read_kinds(struct bench *b)
 {
-    static const bg_kind all[] = {
-#define BENCH_KIND(NAME, number, name) BG_KIND_##NAME,
-        BG_KINDS(BENCH_KIND)
-#undef BENCH_KIND
-    };
     static const char *const names[] = {
 #define BENCH_NAME(NAME, number, name) #name,
         BG_KINDS(BENCH_NAME)
 #undef BENCH_NAME
     };
-    bool wanted[BENCH_KINDS] = { false };
+    bool wanted[PLAN_KINDS] = { false };
     const struct option_list *kinds = &b->options->kinds;
     for (size_t i = 0; i < kinds->count; i++) {
         bg_kind kind = BG_KIND_AUTO;
         if (!bg_kind_parse(kinds->items[i], &kind) || kind == BG_KIND_AUTO) {
-            const char *near = nearest_name(kinds->items[i], names, BENCH_KINDS);
+            const char *near = nearest_name(kinds->items[i], names, PLAN_KINDS);
             return say_usage("--kind: found '%s', expected a kind of filter such as "
                              "blocked%s%s%s",
                              kinds->items[i], near ? "; did you mean " : "",
@@ -509,9 +480,9 @@ static int bench_read_kinds(struct bench *b)
         }
         wanted[kind - 1] = true;
     }
-    for (size_t i = 0; i < BENCH_KINDS; i++) {
+    for (size_t i = 0; i < PLAN_KINDS; i++) {
         if (wanted[i] || !kinds->count) {
-            b->rows.rows[b->rows.count++].kind = all[i];
+            b->rows.rows[b->rows.count++].kind = (bg_kind)(i + 1);
         }
     }
     return CLI_OK;

@@ -681,20 +681,18 @@ static int build_run(struct build *b)
 
 static void build_tell(const struct build *b, double seconds)
 {
-    char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT], time[NUMBER_TEXT];
     bg_filter_info info = { .struct_size = sizeof info };
     if (say_is_quiet() || bg_filter_get_info(b->filter, &info)) {
         return;
     }
     say_note("%s: %s, %s keys, %s, false-positive rate %s, %s", b->path,
-             bg_kind_name(bg_filter_kind(b->filter)),
-             number_show(atomic_load(&b->keys), keys),
-             number_show_bytes(bg_filter_size_bytes(b->filter), bytes),
-             number_show_rate(info.rate, rate), number_show_seconds(seconds, time));
+             bg_kind_name(bg_filter_kind(b->filter)), COUNT_TEXT(atomic_load(&b->keys)),
+             BYTES_TEXT(bg_filter_size_bytes(b->filter)), RATE_TEXT(info.rate),
+             SECONDS_TEXT(seconds));
     if (info.design_items && info.items.low > 1.1 * (double)info.design_items) {
         say_warning("the filter holds more keys than its capacity of %s; its "
                     "false-positive rate is above the requested rate",
-                    number_show(info.design_items, keys));
+                    COUNT_TEXT(info.design_items));
     }
 }
 

@@ -163,15 +163,13 @@ static void canary_ask(const struct filter_file *file, struct canary_answers *a)
 
 static void canary_print(const struct canary_answers *a)
 {
-    char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT], rate[NUMBER_TEXT];
     printf("generation   %" PRIu64 "\n", a->generation);
     printf("present      %zu of %d found\n", a->present, BG_CANARY_COUNT);
     printf("absent       %zu of %d reported as \"maybe\": %s (%s to %s), predicted "
            "%s\n",
-           a->absent, CANARY_ABSENT, number_show_rate(a->measured.value, value),
-           number_show_rate(a->measured.low, low),
-           number_show_rate(a->measured.high, high),
-           number_show_rate(a->predicted, rate));
+           a->absent, CANARY_ABSENT, RATE_TEXT(a->measured.value),
+           RATE_TEXT(a->measured.low), RATE_TEXT(a->measured.high),
+           RATE_TEXT(a->predicted));
     printf("verdict      %s%s\n", a->fault ? "failed: " : "passed",
            a->fault ? a->fault : "");
 }

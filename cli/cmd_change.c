@@ -119,7 +119,7 @@ static int change_check_ours(struct change *c)
     return saving_begin(&c->options->save, &c->file.about, &c->saving);
 }
 
-/* Claims and opens FILTER. Returns an exit code. */
+/* Claims and opens FILTER. */
 static int change_begin(struct change *c, const struct change_options *options,
                         const char *path)
 {
@@ -138,7 +138,7 @@ static int change_begin(struct change *c, const struct change_options *options,
 }
 
 /* Passes the keys in the files listed after FILTER to `work`, in any order, and to `deliver`, in
- * order and one chunk at a time. Either may be NULL. Returns an exit code. */
+ * order and one chunk at a time. Either may be NULL. */
 static int change_run(struct change *c, const struct arguments *arguments,
                       bool (*work)(struct flow *flow, struct chunk *chunk),
                       bool (*deliver)(struct flow *flow, struct chunk *chunk))
@@ -220,10 +220,8 @@ static int add_check(const struct change *c)
 
 static void add_tell(struct change *c)
 {
-    char keys[NUMBER_TEXT], news[NUMBER_TEXT];
     say_note("%s: keys added: %s, definitely new: %s", c->name,
-             number_show(atomic_load(&c->keys), keys),
-             number_show(atomic_load(&c->changed), news));
+             COUNT_TEXT(atomic_load(&c->keys)), COUNT_TEXT(atomic_load(&c->changed)));
     if (c->file.filter) {
         saving_tell(c->file.filter, c->name);
     }
@@ -329,24 +327,21 @@ static int remove_check(const struct change *c)
  * there are any. */
 static int remove_judge(struct change *c)
 {
-    char some[NUMBER_TEXT];
     const uint64_t missing = atomic_load(&c->keys) - atomic_load(&c->changed);
     if (c->options->strict && missing) {
         return say_failed(CLI_NO,
                           "%s: keys that are definitely not in the filter: %s; the "
                           "file is unchanged",
-                          c->file.path, number_show(missing, some));
+                          c->file.path, COUNT_TEXT(missing));
     }
     return CLI_OK;
 }
 
 static void remove_tell(struct change *c)
 {
-    char gone[NUMBER_TEXT], some[NUMBER_TEXT];
     const uint64_t removed = atomic_load(&c->changed);
     say_note("%s: keys removed: %s, definitely not in the filter: %s", c->name,
-             number_show(removed, gone),
-             number_show(atomic_load(&c->keys) - removed, some));
+             COUNT_TEXT(removed), COUNT_TEXT(atomic_load(&c->keys) - removed));
     saving_tell(c->file.filter, c->name);
 }
 

@@ -225,7 +225,6 @@ static int convert_keys(const struct convert_options *o, const char *to)
 {
     struct convert_keys k = { .path = to };
     struct key_format format;
-    char count[NUMBER_TEXT];
     if (convert_to_ours(o)) {
         return say_usage("to build a bloomgate filter from keys, use bloomgate build");
     }
@@ -236,8 +235,7 @@ static int convert_keys(const struct convert_options *o, const char *to)
     code = code ? code : convert_read_keys(o, &format, &k);
     code = code ? code : foreign_save(k.foreign, to);
     if (!code) {
-        say_note("%s: %s, %s keys", to, filter_formats[o->to],
-                 number_show(k.keys, count));
+        say_note("%s: %s, %s keys", to, filter_formats[o->to], COUNT_TEXT(k.keys));
     }
     bg_foreign_free(k.foreign);
     return code;

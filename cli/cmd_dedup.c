@@ -156,33 +156,30 @@ static bool dedup_is_overfull(const bg_filter_info *info)
 /* "1.6 expected (0.0002%)" */
 static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_TEXT])
 {
-    char share[NUMBER_TEXT];
     const double wrong = dedup_wrong(d);
     if (wrong < 0.01) {
         return "fewer than 0.01 expected";
     }
     (void)snprintf(text, 2 * NUMBER_TEXT,
                    wrong < 100 ? "%.2g expected (%s)" : "%.0f expected (%s)", wrong,
-                   number_show_rate(dedup_wrong_share(d), share));
+                   RATE_TEXT(dedup_wrong_share(d)));
     return text;
 }
 
 static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
 {
-    char lines[NUMBER_TEXT], unique[NUMBER_TEXT], rest[NUMBER_TEXT], share[NUMBER_TEXT],
-        bytes[NUMBER_TEXT], wrong[2 * NUMBER_TEXT];
+    char wrong[2 * NUMBER_TEXT];
     say_note("%s lines, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
-             number_show(d->lines, lines), number_show(d->drops.unique, unique),
-             number_show(d->lines - d->drops.unique, rest),
+             COUNT_TEXT(d->lines), COUNT_TEXT(d->drops.unique),
+             COUNT_TEXT(d->lines - d->drops.unique),
              d->options->duplicates ? "seen before" : "dropped",
              dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
-             number_show_bytes(bg_filter_size_bytes(d->seen.filter), bytes));
+             BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
     if (dedup_is_overfull(info)) {
         say_warning("the filter has a capacity of %s keys and holds about %s: new "
                     "lines are now wrongly dropped at a rate of %s",
-                    number_show(info->design_items, lines),
-                    number_show((uint64_t)info->items.value, unique),
-                    number_show_rate(info->rate, share));
+                    COUNT_TEXT(info->design_items),
+                    COUNT_TEXT((uint64_t)info->items.value), RATE_TEXT(info->rate));
     }
 }
 
@@ -251,7 +248,6 @@ static int dedup_flow(struct dedup *d)
 static int dedup_say_full(const struct dedup *d)
 {
     const struct seen_options *o = &d->options->seen;
-    char lines[NUMBER_TEXT], keys[NUMBER_TEXT], rate[NUMBER_TEXT];
     const bg_filter_info *info = &d->drops.info;
     const char *advice = info->kind == BG_KIND_SCALABLE ? "out of memory"
                          : d->seen.file.path ? "start a new state with a larger --items"
@@ -263,9 +259,8 @@ static int dedup_say_full(const struct dedup *d)
     return say_failed(CLI_FULL,
                       "stopped after %s lines: the filter is full (about %s keys), and "
                       "more than %s of new lines would be dropped; %s",
-                      number_show(d->lines, lines),
-                      number_show((uint64_t)info->items.value, keys),
-                      number_show_rate(d->drops.rate, rate), advice);
+                      COUNT_TEXT(d->lines), COUNT_TEXT((uint64_t)info->items.value),
+                      RATE_TEXT(d->drops.rate), advice);
 }
 
 /* The filter contains the keys of exactly the lines that were written, so a run that was

@@ -130,14 +130,13 @@ static void diff_json(const struct diff *d)
 
 static void diff_print(const struct diff *d)
 {
-    char all[NUMBER_TEXT], some[NUMBER_TEXT], bytes[NUMBER_TEXT];
     printf("filters    %s\n", d->same ? "equal" : "different");
     if (d->found.same_layout) {
         printf("layout     equal\n"
                "blocks     %s, of which %s differ\n"
                "patch      %s bytes\n",
-               number_show(d->found.blocks, all), number_show(d->found.different, some),
-               number_show(d->found.patch_bytes, bytes));
+               COUNT_TEXT(d->found.blocks), COUNT_TEXT(d->found.different),
+               COUNT_TEXT(d->found.patch_bytes));
     } else {
         printf("layout     different, so a patch contains all blocks\n");
     }

@@ -137,8 +137,7 @@ static double info_foreign_keys(const bg_foreign_info *f)
     return 0;
 }
 
-/* Collects the facts. `file` was opened by filter_open, or contains only the header of a file.
- * Returns an exit code. */
+/* Collects the facts. `file` was opened by filter_open, or contains only the header of a file. */
 static int info_find(const struct filter_file *file, struct info_facts *facts)
 {
     struct stat about;
@@ -222,7 +221,6 @@ static void info_notes(const char *metadata)
 
 static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 {
-    char text[NUMBER_TEXT], size[NUMBER_TEXT];
     if (per_key > 0) { /* thousands of bits per key if a filter is nearly empty */
         char each[NUMBER_TEXT];
         if (per_key < 1000) {
@@ -230,22 +228,20 @@ static void info_size(uint64_t bits, uint64_t bytes, double per_key)
         } else {
             (void)number_show((uint64_t)(per_key + 0.5), each);
         }
-        info_row("size", "%s, %s bits, %s bits/key", number_show_bytes(bytes, size),
-                 number_show(bits, text), each);
+        info_row("size", "%s, %s bits, %s bits/key", BYTES_TEXT(bytes),
+                 COUNT_TEXT(bits), each);
     } else {
-        info_row("size", "%s, %s bits", number_show_bytes(bytes, size),
-                 number_show(bits, text));
+        info_row("size", "%s, %s bits", BYTES_TEXT(bytes), COUNT_TEXT(bits));
     }
 }
 
 static void info_design(uint64_t items, double rate)
 {
-    char text[NUMBER_TEXT], share[NUMBER_TEXT];
     if (items && rate > 0) {
-        info_row("designed for", "%s keys at a rate of %s", number_show(items, text),
-                 number_show_rate(rate, share));
+        info_row("designed for", "%s keys at a rate of %s", COUNT_TEXT(items),
+                 RATE_TEXT(rate));
     } else if (items) {
-        info_row("designed for", "%s keys", number_show(items, text));
+        info_row("designed for", "%s keys", COUNT_TEXT(items));
     }
 }
 
@@ -268,22 +264,20 @@ static void info_hash(const bg_file_info *about)
 
 static void info_content(const bg_filter_info *info)
 {
-    char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
-    info_row("fill", "%s", number_show_rate(info->fill, value));
+    info_row("fill", "%s", RATE_TEXT(info->fill));
     if (info->items.high < 1e18) {
         info_row("keys stored", "about %s (%s to %s)",
-                 number_show((uint64_t)(info->items.value + 0.5), value),
-                 number_show((uint64_t)(info->items.low + 0.5), low),
-                 number_show((uint64_t)(info->items.high + 0.5), high));
+                 COUNT_TEXT((uint64_t)(info->items.value + 0.5)),
+                 COUNT_TEXT((uint64_t)(info->items.low + 0.5)),
+                 COUNT_TEXT((uint64_t)(info->items.high + 0.5)));
     } else {
         info_row("keys stored", "too many to estimate");
     }
-    info_row("current rate", "%s", number_show_rate(info->rate, value));
+    info_row("current rate", "%s", RATE_TEXT(info->rate));
 }
 
 static void info_health(const struct info_facts *facts)
 {
-    char count[NUMBER_TEXT];
     switch (facts->health) {
     case INFO_FINE: info_row("health", "fine"); break;
     case INFO_FULLER:
@@ -299,15 +293,14 @@ static void info_health(const struct info_facts *facts)
     }
     if (facts->info.saturated) {
         info_row("saturated", "%s: see bg_filter(3)",
-                 number_show(facts->info.saturated, count));
+                 COUNT_TEXT(facts->info.saturated));
     }
 }
 
 static void info_geometry(const bg_file_info *about)
 {
-    char units[NUMBER_TEXT];
     info_row("kind", "%s", bg_kind_name((bg_kind)about->kind));
-    info_row("geometry", "k %u, %s units", about->k, number_show(about->units, units));
+    info_row("geometry", "k %u, %s units", about->k, COUNT_TEXT(about->units));
     if (about->width) {
         info_row("width", "%u", about->width);
     }
@@ -319,14 +312,14 @@ static void info_geometry(const bg_file_info *about)
 static void info_file(const struct info_facts *facts)
 {
     const bg_file_info *about = &facts->about;
-    char text[NUMBER_TEXT], blocks[NUMBER_TEXT], time[INFO_TIME];
+    char time[INFO_TIME];
     info_time(about->created, time);
     info_row("generation", "%" PRIu64, about->generation);
     info_row("canaries", "%s", about->present_canaries ? "yes" : "none");
     info_row("created", "%s", time);
     info_row("digest", "%s", about->digest_text);
-    info_row("file", "%s bytes, %s block%s", number_show(about->file_bytes, text),
-             number_show(about->blocks, blocks), about->blocks == 1 ? "" : "s");
+    info_row("file", "%s bytes, %s block%s", COUNT_TEXT(about->file_bytes),
+             COUNT_TEXT(about->blocks), about->blocks == 1 ? "" : "s");
     info_notes(about->metadata);
 }
 
@@ -360,7 +353,6 @@ static void info_print_foreign(const struct info_facts *facts)
 {
     static const char *const forms[] = { "?", "bytes", "utf16", "int32", "int64" };
     const bg_foreign_info *f = &facts->foreign;
-    char text[NUMBER_TEXT];
     info_row("format", "%s", bg_foreign_name((bg_foreign_format)f->format));
     if (f->version) {
         info_row("version", "%u", f->version);
@@ -374,18 +366,17 @@ static void info_print_foreign(const struct info_facts *facts)
     info_size(f->bits, (f->bits + 7) / 8, facts->bits_per_key);
     info_design(f->design, 0);
     info_row("keys", "interpreted as %s", f->keys < 5 ? forms[f->keys] : "?");
-    info_row("file", "%s bytes", number_show(facts->file_bytes, text));
+    info_row("file", "%s bytes", COUNT_TEXT(facts->file_bytes));
     if (f->k && f->bits) {
-        info_row("fill", "%s",
-                 number_show_rate((double)f->ones / (double)f->bits, text));
+        info_row("fill", "%s", RATE_TEXT((double)f->ones / (double)f->bits));
     }
     if (f->items) {
-        info_row("keys stored", "%s", number_show(f->items, text));
+        info_row("keys stored", "%s", COUNT_TEXT(f->items));
     } else if (facts->foreign_keys > 0) {
         info_row("keys stored", "about %s",
-                 number_show((uint64_t)(facts->foreign_keys + 0.5), text));
+                 COUNT_TEXT((uint64_t)(facts->foreign_keys + 0.5)));
     }
-    info_row("current rate", "%s", number_show_rate(f->rate, text));
+    info_row("current rate", "%s", RATE_TEXT(f->rate));
     info_row("checksum", "%s",
              f->format == BG_FOREIGN_ROCKSDB || f->format == BG_FOREIGN_LEVELDB
                  ? "yes, and correct"

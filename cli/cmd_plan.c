@@ -147,7 +147,6 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
 {
     bg_errinfo why;
     const uint64_t keys = calibrate_keys(&row->plan);
-    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
     struct measure_task task = { .spec = plans->ask.spec,
                                  .present = { NULL, 0, (size_t)keys },
                                  .absent = { NULL, UINT64_C(1) << 62, CALIBRATE_ASKED },
@@ -158,10 +157,6 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
     task.spec.rate = row->plan.target;
     task.spec.bytes = 0;
     task.spec.bits_per_key = row->plan.target > 0 ? 0 : row->plan.bits_per_key;
-    if (row->kind == BG_KIND_WINDOW) { /* make the window large enough for all keys */
-        window.count = keys;
-        task.spec.window = &window;
-    }
     const bg_err err = measure_kind(&task, speed, &why);
     *measured = !err;
     if (err == BG_ECANCELED) {
@@ -178,7 +173,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
                : CLI_OK;
 }
 
-/* Measures the speed of each planned filter. Returns an exit code. */
+/* Measures the speed of each planned filter. */
 static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds)
 {
     int code = CLI_OK;
@@ -210,8 +205,7 @@ static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *spe
 
 static void report_rate(struct columns *table, double rate)
 {
-    char text[NUMBER_TEXT];
-    columns_set(table, number_show_rate(rate, text));
+    columns_set(table, RATE_TEXT(rate));
 }
 
 static void report_rate_then(struct columns *table, const struct plan_row *row,
@@ -260,7 +254,7 @@ static void report_row(const struct plan_rows *plans, const struct plan_row *row
     char text[NUMBER_TEXT];
     columns_row(table);
     columns_set(table, bg_kind_name(row->kind));
-    columns_set(table, number_show_bytes(plan->bytes, text));
+    columns_set(table, BYTES_TEXT(plan->bytes));
     columns_real(table, plan->bits_per_key < 99.95 ? 1 : 0, plan->bits_per_key);
     columns_real(table, 0, plan->k);
     report_rate(table, plan->rate);
@@ -281,26 +275,16 @@ static void report_row(const struct plan_rows *plans, const struct plan_row *row
 static void report_table(const struct plan_rows *plans)
 {
     static struct columns table;
-    bool refused = false;
     report_heads(plans, &table);
-    for (size_t i = 0; i < plans->count; i++) {
-        if (!plans->rows[i].err) {
-            report_row(plans, &plans->rows[i], &table);
-        }
-    }
-    columns_print(&table);
     for (size_t i = 0; i < plans->count; i++) {
         const struct plan_row *row = &plans->rows[i];
         if (row->err) {
-            char name[COLUMNS_CELL];
-            (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
-            printf("%s", refused ? ""
-                                 : "\n"
-                                   "Not possible:\n");
-            columns_paragraph(name, 15, row->why);
-            refused = true;
+            columns_refuse(&table, bg_kind_name(row->kind), row->why);
+        } else {
+            report_row(plans, row, &table);
         }
     }
+    columns_print(&table);
 }
 
 /* Formats a time that may be very short, such as 12.5 us. */
@@ -319,19 +303,18 @@ static const char *report_time(double seconds, char text[NUMBER_TEXT])
 static void report_heading(const struct plan_rows *plans)
 {
     const bg_plan_request *ask = &plans->ask;
-    char items[NUMBER_TEXT], text[NUMBER_TEXT];
-    printf("%s keys", number_show(ask->spec.items, items));
+    char text[NUMBER_TEXT];
+    printf("%s keys", COUNT_TEXT(ask->spec.items));
     if (ask->growth > 1) {
         const double grown = (double)ask->spec.items * ask->growth;
-        printf(", growing to %s", number_show((uint64_t)grown, items));
+        printf(", growing to %s", COUNT_TEXT((uint64_t)grown));
     }
     if (ask->spec.rate > 0) {
-        printf(", false-positive rate at most %s",
-               number_show_rate(ask->spec.rate, text));
+        printf(", false-positive rate at most %s", RATE_TEXT(ask->spec.rate));
     } else if (ask->spec.bits_per_key > 0) {
         printf(", %g bits per key", ask->spec.bits_per_key);
     } else if (ask->spec.bytes) {
-        printf(", %s", number_show_bytes(ask->spec.bytes, text));
+        printf(", %s", BYTES_TEXT(ask->spec.bytes));
     } else if (plan_has_costs(plans)) {
         printf(", at the cheapest rate");
     }
@@ -379,18 +362,17 @@ static void report_latency(const struct plan_rows *plans)
 static void report_automatic(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->automatic.plan;
-    char bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
     if (!plans->automatic.err && plan->kind != plans->best.plan.kind) {
         printf("Without --kind, plan would choose %s: %s, %s false positives.\n",
-               bg_kind_name(plan->kind), number_show_bytes(plan->bytes, bytes),
-               number_show_rate(plan->rate, rate));
+               bg_kind_name(plan->kind), BYTES_TEXT(plan->bytes),
+               RATE_TEXT(plan->rate));
     }
 }
 
 static void report_best(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->best.plan;
-    char text[PLAN_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
+    char text[PLAN_TEXT];
     printf("\n");
     if (plans->best.err) {
         columns_paragraph("No recommendation:", 0, plans->best.why);
@@ -398,8 +380,7 @@ static void report_best(const struct plan_rows *plans)
     }
     const bool asked = plans->ask.spec.kind != BG_KIND_AUTO;
     (void)snprintf(text, sizeof text, "%s; %s, %s false positives.", plan->reason,
-                   number_show_bytes(plan->bytes, bytes),
-                   number_show_rate(plan->rate, rate));
+                   BYTES_TEXT(plan->bytes), RATE_TEXT(plan->rate));
     columns_paragraph(asked ? "Planned" : "Use", 2, text);
     report_command(plans);
     report_latency(plans);
@@ -420,11 +401,10 @@ static void report_hints(const struct plan_rows *plans)
 static void report_speed(bg_kind kind, const struct measured *speed,
                          struct columns *table)
 {
-    char text[NUMBER_TEXT];
     columns_row(table);
     columns_set(table, bg_kind_name(kind));
     columns_short(table, (double)speed->keys);
-    columns_set(table, number_show_bytes(speed->bytes, text));
+    columns_set(table, BYTES_TEXT(speed->bytes));
     columns_real(table, 1, speed->build_ns);
     columns_short(table, 1e9 / speed->present_ns);
     columns_short(table, 1e9 / speed->absent_ns);
@@ -479,6 +459,13 @@ static void plan_json_given(struct json *json, const char *name, double value)
     }
 }
 
+static void plan_json_given_count(struct json *json, const char *name, uint64_t value)
+{
+    if (value) {
+        json_count(json, name, value);
+    }
+}
+
 static void plan_json_request(struct json *json, const bg_plan_request *ask)
 {
     json_object(json, "request");
@@ -486,15 +473,9 @@ static void plan_json_request(struct json *json, const bg_plan_request *ask)
     json_count(json, "items", ask->spec.items);
     plan_json_given(json, "rate", ask->spec.rate);
     plan_json_given(json, "bits_per_key", ask->spec.bits_per_key);
-    if (ask->spec.bytes) {
-        json_count(json, "bytes", ask->spec.bytes);
-    }
-    if (ask->spec.k) {
-        json_count(json, "k", ask->spec.k);
-    }
-    if (ask->spec.folds) {
-        json_count(json, "folds", ask->spec.folds);
-    }
+    plan_json_given_count(json, "bytes", ask->spec.bytes);
+    plan_json_given_count(json, "k", ask->spec.k);
+    plan_json_given_count(json, "folds", ask->spec.folds);
     plan_json_given(json, "growth", ask->growth);
     plan_json_given(json, "queries_per_second", ask->queries_per_second);
     plan_json_given(json, "absent_share", ask->absent_share);
@@ -691,12 +672,11 @@ static int plan_plot(const struct plan_rows *plans, const char *path)
 {
     static struct plot plot;
     struct chart_page page;
-    char below[128], items[NUMBER_TEXT];
+    char below[128];
     const double growth = plans->ask.growth > 1 ? plans->ask.growth : 1;
-    (void)snprintf(
-        below, sizeof below, "%s keys; predicted by bloomgate %s",
-        number_show((uint64_t)((double)plans->ask.spec.items * growth), items),
-        bg_version());
+    (void)snprintf(below, sizeof below, "%s keys; predicted by bloomgate %s",
+                   COUNT_TEXT((uint64_t)((double)plans->ask.spec.items * growth)),
+                   bg_version());
     plot.plans = plans;
     chart_begin(&page, "Planned filters", below);
     plot_fill(&plot, &page);

@@ -328,10 +328,9 @@ static bool watch_look(struct watch *w)
 
 static const char *watch_ago(time_t then, char text[NUMBER_TEXT + 8])
 {
-    char seconds[NUMBER_TEXT];
     const double passed = difftime(time(NULL), then);
     (void)snprintf(text, NUMBER_TEXT + 8, "%s ago",
-                   number_show_seconds(passed > 0 ? passed : 0, seconds));
+                   SECONDS_TEXT(passed > 0 ? passed : 0));
     return text;
 }
 
@@ -339,7 +338,6 @@ static void watch_show_content(const struct watch *w, struct picture *p)
 {
     static const char full[] = "########################################";
     static const char empty[] = "........................................";
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
     const bg_filter_info *i = &w->info;
     if (!w->opened) {
         picture_add(p, "  items       unknown without the secret; use --keyring "
@@ -349,22 +347,22 @@ static void watch_show_content(const struct watch *w, struct picture *p)
     const int width = (int)(i->fill * WATCH_BAR + 0.5);
     if (i->items.high < 1e18) {
         picture_add(p, "  items       about %s (%s to %s)",
-                    number_show((uint64_t)i->items.value, a),
-                    number_show((uint64_t)i->items.low, b),
-                    number_show((uint64_t)i->items.high, c));
+                    COUNT_TEXT((uint64_t)i->items.value),
+                    COUNT_TEXT((uint64_t)i->items.low),
+                    COUNT_TEXT((uint64_t)i->items.high));
     } else {
         picture_add(p, "  items       too many to estimate");
     }
     if (i->design_items) {
-        picture_add(p, ", designed for %s", number_show(i->design_items, a));
+        picture_add(p, ", designed for %s", COUNT_TEXT(i->design_items));
     }
     picture_add(p,
                 "\n"
                 "  fill        [%.*s%.*s] %.1f%%\n",
                 width, full, WATCH_BAR - width, empty, 100 * i->fill);
-    picture_add(p, "  rate        %s now", number_show_rate(i->rate, a));
+    picture_add(p, "  rate        %s now", RATE_TEXT(i->rate));
     if (i->design_rate > 0) {
-        picture_add(p, ", %s by design", number_show_rate(i->design_rate, b));
+        picture_add(p, ", %s by design", RATE_TEXT(i->design_rate));
     }
     picture_add(p, "\n");
 }
@@ -425,7 +423,7 @@ static void watch_show_note(const struct watch *w, struct picture *p)
 
 static void watch_show(const struct watch *w, struct picture *p)
 {
-    char a[NUMBER_TEXT], ago[NUMBER_TEXT + 8];
+    char ago[NUMBER_TEXT + 8];
     p->used = 0;
     p->text[0] = 0;
     picture_add_text(p, w->path);
@@ -447,8 +445,8 @@ static void watch_show(const struct watch *w, struct picture *p)
     picture_add(p, "  generation  %" PRIu64 "\n  digest      %s\n", w->about.generation,
                 w->about.digest_text);
     picture_add(p, "  created     %s\n", watch_ago((time_t)w->about.created, ago));
-    picture_add(p, "  file        %s, changed %s\n",
-                number_show_bytes(w->about.file_bytes, a), watch_ago(w->changed, ago));
+    picture_add(p, "  file        %s, changed %s\n", BYTES_TEXT(w->about.file_bytes),
+                watch_ago(w->changed, ago));
     watch_show_note(w, p);
 }
 
@@ -466,7 +464,7 @@ static int watch_once(struct watch *w, struct picture *p)
 
 static void watch_line(const struct watch *w, struct picture *p)
 {
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], when[40] = "";
+    char when[40] = "";
     const time_t now = time(NULL);
     struct tm parts;
     if (gmtime_r(&now, &parts)) {
@@ -484,11 +482,11 @@ static void watch_line(const struct watch *w, struct picture *p)
     picture_add(p, ": %s", bg_kind_name((bg_kind)w->about.kind));
     if (w->opened) {
         picture_add(p, ", about %s items, fill %.1f%%, rate %s",
-                    number_show((uint64_t)w->info.items.value, a), 100 * w->info.fill,
-                    number_show_rate(w->info.rate, b));
+                    COUNT_TEXT((uint64_t)w->info.items.value), 100 * w->info.fill,
+                    RATE_TEXT(w->info.rate));
     }
     picture_add(p, ", generation %" PRIu64 ", digest %s, %s\n", w->about.generation,
-                w->about.digest_text, number_show_bytes(w->about.file_bytes, a));
+                w->about.digest_text, BYTES_TEXT(w->about.file_bytes));
 }
 
 /* Prints one line per change, if stdout is not a terminal. */

@@ -55,6 +55,14 @@ void columns_short(struct columns *columns, double value)
     columns_set(columns, value > 0 && value < 0.005 ? "<0.01" : text);
 }
 
+void columns_refuse(struct columns *columns, const char *name, const char *why)
+{
+    if (columns->refused_count < COLUMNS_ROWS) {
+        columns->refused[columns->refused_count].name = name;
+        columns->refused[columns->refused_count++].why = why;
+    }
+}
+
 static size_t columns_width(const struct columns *columns, size_t i)
 {
     size_t width = strlen(columns->heads[i].above);
@@ -97,6 +105,12 @@ void columns_print(const struct columns *columns)
                                      : columns->cells[line - 2][i]);
         }
         printf("\n");
+    }
+    printf("%s", columns->refused_count ? "\nNot possible:\n" : "");
+    for (size_t i = 0; i < columns->refused_count; i++) {
+        char name[COLUMNS_CELL];
+        (void)snprintf(name, sizeof name, "  %s", columns->refused[i].name);
+        columns_paragraph(name, 15, columns->refused[i].why);
     }
 }
 

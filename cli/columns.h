@@ -18,6 +18,10 @@ struct columns {
         bool left;
     } heads[COLUMNS_MAX];
     char cells[COLUMNS_ROWS][COLUMNS_MAX][COLUMNS_CELL];
+    struct {
+        const char *name, *why;
+    } refused[COLUMNS_ROWS];
+    size_t refused_count;
 };
 
 /* Add a column or a row. */
@@ -30,6 +34,9 @@ void columns_set(struct columns *columns, const char *text);
 void columns_real(struct columns *columns, int digits,
                   double value);                           /* decimal places */
 void columns_short(struct columns *columns, double value); /* 123, 12.3k, 1.23M */
+
+/* Adds an item that cannot be in the table; it is listed below the table with the reason. */
+void columns_refuse(struct columns *columns, const char *name, const char *why);
 
 /* Prints the table to stdout, with two spaces between columns, or one space if the table would
  * otherwise be wider than 100 characters. */

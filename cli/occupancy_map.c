@@ -63,19 +63,17 @@ static void map_print_row(const struct occupancy_map *map, size_t row, bool colo
 
 void map_print(const struct occupancy_map *map, bool colors)
 {
-    char bytes[NUMBER_TEXT], least[NUMBER_TEXT], mean[NUMBER_TEXT], most[NUMBER_TEXT];
     for (size_t row = 0; row < map->rows; row++) {
         map_print_row(map, row, colors);
     }
     printf("  one cell is %s; share of bits set, in eighths: ",
-           number_show_bytes(map->cell_bytes, bytes));
+           BYTES_TEXT(map->cell_bytes));
     for (unsigned i = 0; i < MAP_SHADES; i++) {
         (void)fputs(map_shades[i].block, stdout);
     }
     printf("\n"
            "  minimum %s, mean %s, maximum %s\n",
-           number_show_rate(map->least, least), number_show_rate(map->mean, mean),
-           number_show_rate(map->most, most));
+           RATE_TEXT(map->least), RATE_TEXT(map->mean), RATE_TEXT(map->most));
 }
 
 enum {
@@ -148,7 +146,6 @@ static void map_svg_legend(FILE *out, size_t y)
 static void map_svg(const void *what, FILE *out)
 {
     const struct occupancy_map *map = what;
-    char bytes[NUMBER_TEXT], least[NUMBER_TEXT], mean[NUMBER_TEXT], most[NUMBER_TEXT];
     const size_t bottom = MAP_TOP + map->rows * MAP_CELL;
     const size_t least_width = MAP_LEGEND * MAP_SWATCH + 150;
     const size_t cells_width = map->columns * MAP_CELL;
@@ -171,9 +168,8 @@ static void map_svg(const void *what, FILE *out)
         "</text>\n"
         "<text x=\"%d\" y=\"44\" fill=\"#555\">one cell is %s; minimum %s, mean %s, "
         "maximum %s of its bits set</text>\n",
-        MAP_MARGIN, number_show_bytes(map->cell_bytes, bytes),
-        number_show_rate(map->least, least), number_show_rate(map->mean, mean),
-        number_show_rate(map->most, most));
+        MAP_MARGIN, BYTES_TEXT(map->cell_bytes), RATE_TEXT(map->least),
+        RATE_TEXT(map->mean), RATE_TEXT(map->most));
     map_svg_cells(out, map);
     map_svg_frame(out, MAP_TOP, cells_width, map->rows * MAP_CELL);
     map_svg_legend(out, bottom + 24);

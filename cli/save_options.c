@@ -89,19 +89,17 @@ int saving_write(struct saving *saving, bg_filter *filter, const char *path)
 
 void saving_tell(const bg_filter *filter, const char *path)
 {
-    char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
     bg_filter_info info = { .struct_size = sizeof info };
     if (say_is_quiet() || bg_filter_get_info(filter, &info)) {
         return;
     }
     say_note("%s: %s, about %s keys, %s, false-positive rate %s", path,
-             bg_kind_name(info.kind),
-             number_show((uint64_t)(info.items.value + 0.5), keys),
-             number_show_bytes(info.bytes, bytes), number_show_rate(info.rate, rate));
+             bg_kind_name(info.kind), COUNT_TEXT((uint64_t)(info.items.value + 0.5)),
+             BYTES_TEXT(info.bytes), RATE_TEXT(info.rate));
     if (info.design_items && info.kind != BG_KIND_SCALABLE
         && info.items.low > 1.1 * (double)info.design_items) {
         say_warning("the filter holds more keys than its capacity of %s; its "
                     "false-positive rate is above the requested rate",
-                    number_show(info.design_items, keys));
+                    COUNT_TEXT(info.design_items));
     }
 }

@@ -248,16 +248,14 @@ static int progress_columns(void)
 static void progress_draw(const struct progress *progress, double seconds,
                           uint64_t done, uint64_t all)
 {
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT];
     char tail[160], bar[96] = "", line[320];
     const double rate = (double)done / seconds;
-    const char *at = number_show_bytes(done, a),
-               *speed = number_show_bytes((uint64_t)rate, b);
+    const char *at = BYTES_TEXT(done), *speed = BYTES_TEXT((uint64_t)rate);
     if (all && done <= all) {
         const double share = (double)done / (double)all;
         (void)snprintf(tail, sizeof tail, "%3.0f%%  %s of %s, %s/s, %s left",
-                       100 * share, at, number_show_bytes(all, c), speed,
-                       number_show_seconds((double)(all - done) / rate, d));
+                       100 * share, at, BYTES_TEXT(all), speed,
+                       SECONDS_TEXT((double)(all - done) / rate));
         int width =
             progress_columns() - (int)strlen(tail) - (int)strlen(progress->what) - 5;
         width = width > 40 ? 40 : width;
@@ -269,7 +267,7 @@ static void progress_draw(const struct progress *progress, double seconds,
         }
     } else {
         (void)snprintf(tail, sizeof tail, "%s, %s/s, %s", at, speed,
-                       number_show_seconds(seconds, d));
+                       SECONDS_TEXT(seconds));
     }
     (void)snprintf(line, sizeof line, "%s %s%s", progress->what, bar, tail);
     (void)fprintf(stderr, "\r%.*s\033[K", progress_columns() - 1, line);

@@ -363,7 +363,6 @@ static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;
     const bg_filter_info info = seen_about(seen->filter);
-    char items[NUMBER_TEXT], rate[NUMBER_TEXT], bytes[NUMBER_TEXT];
     const bool grows = info.kind == BG_KIND_SCALABLE;
     seen->keys = (uint64_t)info.items.value;
     const bool known = info.design_rate > 0 && info.design_rate < 1;
@@ -379,9 +378,8 @@ static int seen_check_size(struct seen *seen, const char *path)
             "%s: was created for %s keys at a rate of %s, with a size of %s, and does "
             "not satisfy the specified --items, --rate or --memory: omit them, or "
             "start a new state",
-            path, grows ? "any number of" : number_show(info.design_items, items),
-            number_show_rate(info.design_rate, rate),
-            number_show_bytes(info.bytes, bytes));
+            path, grows ? "any number of" : COUNT_TEXT(info.design_items),
+            RATE_TEXT(info.design_rate), BYTES_TEXT(info.bytes));
     }
     return CLI_OK;
 }

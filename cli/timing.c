@@ -199,9 +199,15 @@ bg_err measure_kind(const struct measure_task *task, struct measured *result,
 {
     bg_filter *filter = NULL;
     bg_filter_info info = { .struct_size = sizeof info };
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    struct measure_task sized = *task;
+    if (task->spec.kind == BG_KIND_WINDOW) { /* large enough for all keys */
+        window.count = task->present.count;
+        sized.spec.window = &window;
+    }
     *result = (struct measured){ .keys = task->present.count };
     *why = (bg_errinfo){ .code = BG_OK };
-    bg_err err = measure_build(task, &filter, &result->build_ns, why);
+    bg_err err = measure_build(&sized, &filter, &result->build_ns, why);
     if (!err) {
         err = bg_filter_get_info(filter, &info);
         why->code = err;

@@ -30,4 +30,10 @@ const char *number_show_bytes(uint64_t bytes, char text[NUMBER_TEXT]);
 const char *number_show_rate(double rate, char text[NUMBER_TEXT]);
 const char *number_show_seconds(double seconds, char text[NUMBER_TEXT]);
 
+/* The same texts, in memory that is valid until the end of the enclosing block. */
+#define COUNT_TEXT(value)     number_show(value, (char[NUMBER_TEXT]){ "" })
+#define BYTES_TEXT(bytes)     number_show_bytes(bytes, (char[NUMBER_TEXT]){ "" })
+#define RATE_TEXT(rate)       number_show_rate(rate, (char[NUMBER_TEXT]){ "" })
+#define SECONDS_TEXT(seconds) number_show_seconds(seconds, (char[NUMBER_TEXT]){ "" })
+
 #endif
