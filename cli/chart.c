@@ -453,7 +453,7 @@ int chart_save(struct chart_page *page, const char *path)
 {
     const bool drawn = page->to && fflush(page->to) == 0 && !ferror(page->to);
     const int code = drawn ? replace_file_with(path, chart_write, page)
-                           : say_failed(CLI_FULL, "%s: out of memory", path);
+                           : say_full("%s: out of memory", path);
     if (page->to) {
         (void)fclose(page->to);
     }

@@ -151,9 +151,9 @@ static int claim_patience(double *seconds)
     *seconds = 60;
     return !text || !*text || number_seconds(text, seconds)
                ? CLI_OK
-               : say_usage(
-                   "BLOOMGATE_LOCK_WAIT: found '%s', expected a time such as 60s",
-                   text);
+               : say_usage("BLOOMGATE_LOCK_WAIT: found '%s', expected a time such as "
+                           "60s",
+                           text);
 }
 
 /* Waits before the next attempt. Returns an exit code; CLI_OK means that the caller should try
@@ -197,10 +197,9 @@ static int claim_take(const char *path, struct claim *claim, double most)
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;
-            say_note(
-                "%s: waiting for another bloomgate command to finish changing this "
-                "file",
-                path);
+            say_note("%s: waiting for another bloomgate command to finish changing "
+                     "this file",
+                     path);
         }
         const int code =
             state == CLAIM_BUSY ? claim_pause(path, &since, most) : (int)CLI_OK;
@@ -226,7 +225,7 @@ static int claim_name(const char *path, const char *to)
         return code;
     }
     if (!claim_lock_name(to, name)) {
-        return say_failed(CLI_USAGE, "%s: path is too long", path);
+        return say_refused("%s: path is too long", path);
     }
     if (claim_is_held(name)) {
         return CLI_OK;
@@ -234,7 +233,7 @@ static int claim_name(const char *path, const char *to)
     struct claim claim = { .name = strdup(name) };
     if (!claim.name || !claim_reserve()) {
         free(claim.name);
-        return say_failed(CLI_FULL, "out of memory");
+        return say_full("out of memory");
     }
     const int taken = claim_take(path, &claim, most);
     if (taken) {
@@ -305,7 +304,7 @@ static int claim_follow(const char *path, char to[CLAIM_PATH])
         if (real) {
             fits = claim_append(to, 0, real);
             free(real);
-            return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: path is too long", path);
+            return fits ? CLI_OK : say_refused("%s: path is too long", path);
         }
         if (errno != ENOENT) {
             return say_errno(path);
@@ -314,8 +313,8 @@ static int claim_follow(const char *path, char to[CLAIM_PATH])
             return CLI_OK;
         }
     }
-    return say_failed(
-        CLI_USAGE, "%s: path is too long, or contains too many symbolic links", path);
+    return say_refused("%s: path is too long, or contains too many symbolic links",
+                       path);
 }
 
 /* Releases all but the first `kept` claims. */

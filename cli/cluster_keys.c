@@ -172,8 +172,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: some shards did not reply or may have lost keys, so up to %s lines "
-            "are reported as \"maybe\" without an answer from their shard",
+            "%s: some shards did not reply or may have lost keys, so up to %s "
+            "lines are reported as \"maybe\" without an answer from their shard",
             work->name, COUNT_TEXT(k.unanswered));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

@@ -64,8 +64,8 @@ static int shards_send(struct cluster_work *w, const struct sharded_order *order
     }
     if (told->wrong[0]) {
         const bg_bytes name = w->filter.names[told->shard];
-        return say_failed(CLI_DATA, "%.*s: %s", (int)name.len, (const char *)name.data,
-                          told->wrong);
+        return say_data("%.*s: %s", (int)name.len, (const char *)name.data,
+                        told->wrong);
     }
     return CLI_OK;
 }
@@ -105,10 +105,9 @@ int cluster_renew(struct cluster_work *w)
     uint32_t doubted;
     const int code = cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
     if (!code && doubted) {
-        say_warning(
-            "%s: %u of %u shards may have lost keys and will not answer \"no\" until "
-            "you run bloomgate --cluster NODES complete %s (reason: %s)",
-            w->name, doubted, w->filter.tags.shards, w->name, why);
+        say_warning("%s: %u of %u shards may have lost keys and will not answer \"no\" "
+                    "until you run bloomgate --cluster NODES complete %s (reason: %s)",
+                    w->name, doubted, w->filter.tags.shards, w->name, why);
     }
     return code;
 }
@@ -121,10 +120,9 @@ int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
     const int code = cluster_vouch(w, filter, VOUCH_READ, &doubted, why);
     return code || !doubted
                ? code
-               : say_failed(CLI_DATA,
-                            "%s: %u of %u shards may have lost keys: %s; add all keys "
-                            "again, then run bloomgate --cluster NODES complete %s",
-                            name, doubted, filter->tags.shards, why, name);
+               : say_data("%s: %u of %u shards may have lost keys: %s; add all keys "
+                          "again, then run bloomgate --cluster NODES complete %s",
+                          name, doubted, filter->tags.shards, why, name);
 }
 
 int cluster_complete(struct cluster_work *w)
@@ -142,9 +140,8 @@ int cluster_complete(struct cluster_work *w)
         return code;
     }
     if (doubted) {
-        return say_failed(CLI_DATA,
-                          "%s: %u of %u shards cannot be marked as complete: %s",
-                          w->name, doubted, w->filter.tags.shards, why);
+        return say_data("%s: %u of %u shards cannot be marked as complete: %s", w->name,
+                        doubted, w->filter.tags.shards, why);
     }
     say_note("%s: all %u shards are marked as complete", w->name,
              w->filter.tags.shards);
@@ -197,11 +194,9 @@ static int create_tell(struct cluster_work *w, const struct shards_told *told,
                        uint64_t capacity)
 {
     if (told->there && !w->settings->missing) {
-        return say_failed(
-            CLI_DATA,
-            "%s: %u of %u shards already exist and were left unchanged; use --missing "
-            "to accept them",
-            w->name, told->there, w->filter.tags.shards);
+        return say_data("%s: %u of %u shards already exist and were left unchanged; "
+                        "use --missing to accept them",
+                        w->name, told->there, w->filter.tags.shards);
     }
     say_note("%s: created %u shards for %s keys each", w->name, told->fine,
              COUNT_TEXT(capacity));
@@ -278,7 +273,7 @@ int cluster_merge(struct cluster_work *w)
     }
     struct sharded *others = calloc(count, sizeof *others);
     if (!others) {
-        return say_failed(CLI_FULL, "out of memory");
+        return say_full("out of memory");
     }
     while (!code && opened < count) {
         const char *name = w->arguments->items[2 + opened];
@@ -410,10 +405,9 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
                w->filter.doubted[i] ? "\tmay have lost keys" : "");
     }
     if (doubted) {
-        say_warning(
-            "%s: %u of %u shards may have lost keys: %s; add all keys again, then run "
-            "bloomgate --cluster NODES complete %s",
-            w->name, doubted, shards, why, w->name);
+        say_warning("%s: %u of %u shards may have lost keys: %s; add all keys again, "
+                    "then run bloomgate --cluster NODES complete %s",
+                    w->name, doubted, shards, why, w->name);
     }
     return CLI_OK;
 }
@@ -529,10 +523,9 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
         if (d->cursor == 0) {
             return d->used && d->used == d->total
                        ? CLI_OK
-                       : say_failed(CLI_DATA,
-                                    "%s: shard %u: the dump is incomplete; run the "
-                                    "command again",
-                                    w->name, shard);
+                       : say_data("%s: shard %u: the dump is incomplete; run the "
+                                  "command again",
+                                  w->name, shard);
         }
     }
     return CLI_INTERRUPTED;
@@ -545,12 +538,10 @@ static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
                ? CLI_OK
-               : say_failed(
-                   CLI_DATA,
-                   "%s: shard %u: keys may be missing from the dump, because the "
-                   "shard's server process changed during the dump; run the command "
-                   "again",
-                   w->name, shard);
+               : say_data("%s: shard %u: keys may be missing from the dump, because "
+                          "the shard's server process changed during the dump; run the "
+                          "command again",
+                          w->name, shard);
 }
 
 /* Writes the filter file of a shard: the dump without its first line. */
@@ -564,11 +555,9 @@ static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix
     code = code ? code : dump_expect_listed(w, shard);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
     if (!code && !line) {
-        code =
-            say_failed(CLI_DATA,
-                       "%s: shard %u: the dump is damaged: its first line is missing; "
-                       "run the command again",
-                       w->name, shard);
+        code = say_data("%s: shard %u: the dump is damaged: its first line is missing; "
+                        "run the command again",
+                        w->name, shard);
     }
     if (!code) {
         const size_t skip = (size_t)(line + 1 - d.bytes);

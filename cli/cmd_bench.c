@@ -253,10 +253,9 @@ static bool bench_keep(struct flow *flow, struct chunk *chunk)
             return flow_fail(flow, CLI_OK);
         }
         if (!key_pool_add(&b->pool, chunk->keys[i])) {
-            return flow_fail(flow, say_failed(CLI_FULL,
-                                              "out of memory after %zu keys; use a "
-                                              "smaller --most",
-                                              b->pool.count));
+            return flow_fail(flow, say_full("out of memory after %zu keys; use a "
+                                            "smaller --most",
+                                            b->pool.count));
         }
         b->rows.records++;
     }
@@ -271,7 +270,7 @@ static int bench_read(struct bench *b, const struct arguments *arguments)
     int code = flow_files(&flow, arguments->items, arguments->count,
                           b->options->keys.raw, "reading");
     if (!code && !b->pool.count) {
-        code = say_failed(CLI_DATA, "the input contains no keys");
+        code = say_data("the input contains no keys");
     }
     return code;
 }
@@ -279,7 +278,7 @@ static int bench_read(struct bench *b, const struct arguments *arguments)
 static int bench_make_absent(struct bench *b)
 {
     if (!key_pool_absent(&b->pool, &b->absent, &b->rows.absent, &b->absent_memory)) {
-        return say_failed(CLI_FULL, "out of memory; use a smaller --most");
+        return say_full("out of memory; use a smaller --most");
     }
     b->rows.keys = b->pool.count;
     b->rows.key_bytes = (double)b->pool.bytes / (double)b->pool.count;
@@ -502,8 +501,7 @@ static int bench_prepare(struct bench *b)
     code = code ? code : secret_current(&o->hash, &b->secret);
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
     b->rows.hash = bg_hash_name((bg_hash_profile)b->secret.hash.profile);
-    return code || key_pool_begin(&b->pool) ? code
-                                            : say_failed(CLI_FULL, "out of memory");
+    return code || key_pool_begin(&b->pool) ? code : say_full("out of memory");
 }
 
 /* Fails if keys were lost, which indicates a bug, or if no kind could be measured. */
@@ -515,9 +513,8 @@ static int bench_check(const struct bench *b)
         const struct bench_row *row = &b->rows.rows[i];
         refused += row->err != BG_OK;
         if (!row->err && row->result.lost) {
-            code = say_failed(CLI_DATA,
-                              "%s: %" PRIu64 " keys were lost; please report this bug",
-                              bg_kind_name(row->kind), row->result.lost);
+            code = say_data("%s: %" PRIu64 " keys were lost; please report this bug",
+                            bg_kind_name(row->kind), row->result.lost);
         }
     }
     const struct bench_row *first = &b->rows.rows[0];

@@ -112,9 +112,9 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
     if (err && !atomic_exchange(&b->full, true)) {
-        (void)say_failed(
-            CLI_FULL, "the filter is full after %" PRIuFAST64 " keys; increase --items",
-            atomic_load(&b->keys));
+        (void)say_full("the filter is full after %" PRIuFAST64
+                       " keys; increase --items",
+                       atomic_load(&b->keys));
     }
     return !err || flow_fail(flow, CLI_FULL);
 }
@@ -157,11 +157,8 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
                                        bg_keys_hashes(chunk->hashes, chunk->count))
                        != BG_OK) {
         return flow_fail(
-            flow,
-            say_failed(
-                CLI_FULL,
-                "out of memory: collecting keys takes 8 bytes per key; set --items to "
-                "avoid collecting them"));
+            flow, say_full("out of memory: collecting keys takes 8 bytes per key; set "
+                           "--items to avoid collecting them"));
     }
     atomic_fetch_add(&b->keys, chunk->count);
     return true;
@@ -202,24 +199,22 @@ static int build_size(struct build *b)
     const bool static_kind = build_is_static((bg_kind)b->spec.kind);
     const bool known = b->spec.items || static_kind || (b->spec.bytes && b->spec.k);
     if (!known && b->input.part.n > 1) {
-        return say_usage(
-            "--shard requires --items for the whole input, so that all parts have the "
-            "same size and can be merged");
+        return say_usage("--shard requires --items for the whole input, so that all "
+                         "parts have the same size and can be merged");
     }
     if (!known && input_is_plain(&b->input)) {
         code = build_count_keys(b);
     } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
-        return say_usage(
-            "a window filter requires --items (the number of distinct keys) if the "
-            "input is not an uncompressed regular file");
+        return say_usage("a window filter requires --items (the number of distinct "
+                         "keys) if the input is not an uncompressed regular file");
     } else if (!known
                && (b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_SCALABLE)) {
         b->spec.kind = BG_KIND_SCALABLE;
         b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
-            return say_usage(
-                "--bits-per-key and --bytes require --items if the input is not an "
-                "uncompressed regular file; set --items, or use --rate instead");
+            return say_usage("--bits-per-key and --bytes require --items if the input "
+                             "is not an uncompressed regular file; set --items, or use "
+                             "--rate instead");
         }
     }
     return code;
@@ -311,7 +306,7 @@ static int build_identify(struct build *b)
     }
     b->files = calloc(b->input.count, sizeof *b->files);
     if (!b->files) {
-        return say_failed(CLI_FULL, "out of memory");
+        return say_full("out of memory");
     }
     for (size_t i = 0; i < b->input.count && !code; i++) {
         code = identity_file(b->input.paths[i], &b->files[i]);
@@ -327,10 +322,8 @@ static int build_check_part(const struct build *b)
     const int code = b->input.part.n > 1 ? build_identify_whole(b, &now) : (int)CLI_OK;
     return code || b->input.part.n <= 1 || now == b->whole
                ? code
-               : say_failed(
-                   CLI_DATA,
-                   "the input changed while it was being read; build all parts again "
-                   "once the input is complete");
+               : say_data("the input changed while it was being read; build all parts "
+                          "again once the input is complete");
 }
 
 /* Returns the number of files that have been read completely or partially when the input is at a
@@ -462,9 +455,8 @@ static const char build_made_mark[] =
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
     const int n = snprintf(path, BUILD_PATH, "%s.partial", b->path);
-    return n > 0 && n < BUILD_PATH
-               ? CLI_OK
-               : say_failed(CLI_USAGE, "%s: path is too long", b->path);
+    return n > 0 && n < BUILD_PATH ? CLI_OK
+                                   : say_refused("%s: path is too long", b->path);
 }
 
 /* Computes a number that identifies a build command. It depends on the files and their order, the
@@ -515,30 +507,26 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
         end = end == from ? NULL : end;
     }
     if (!end) {
-        return say_failed(CLI_DATA, "%s: not a build checkpoint", path);
+        return say_data("%s: not a build checkpoint", path);
     }
     if (numbers[3] != b->input.size) {
-        return say_failed(CLI_DATA,
-                          "%s: the input has changed: it had %" PRIu64
-                          " bytes and now has %" PRIu64
-                          "; start over with -f instead of --resume",
-                          path, numbers[3], b->input.size);
+        return say_data("%s: the input has changed: it had %" PRIu64
+                        " bytes and now has %" PRIu64
+                        "; start over with -f instead of --resume",
+                        path, numbers[3], b->input.size);
     }
     filter_read_recipe(about->metadata, was);
     keys_recipe(&b->format, now);
     if (strcmp(was, now) != 0) {
-        return say_failed(
-            CLI_DATA,
-            "%s: the checkpoint was written with different key options ('%s', not "
-            "'%s'); use the same --trim, --lower and --as",
-            path, was, now);
+        return say_data("%s: the checkpoint was written with different key options "
+                        "('%s', not '%s'); use the same --trim, --lower and --as",
+                        path, was, now);
     }
     if (numbers[4] != build_fingerprint(b)) {
-        return say_failed(
-            CLI_DATA,
-            "%s: the checkpoint was written with different arguments; use the same "
-            "files in the same order, and the same record, field and --shard options",
-            path);
+        return say_data("%s: the checkpoint was written with different arguments; use "
+                        "the same files in the same order, and the same record, field "
+                        "and --shard options",
+                        path);
     }
     *at = (size_t)numbers[0];
     *offset = numbers[1];
@@ -556,11 +544,9 @@ static int build_check_age(const struct build *b, const char *path, size_t files
         time_t changed;
         code = identity_changed(b->input.paths[i], &changed);
         if (!code && (changed < 0 || (uint64_t)changed >= created)) {
-            code =
-                say_failed(CLI_DATA,
-                           "%s: %s may have changed since the checkpoint; start over "
-                           "with -f instead of --resume",
-                           path, b->input.paths[i]);
+            code = say_data("%s: %s may have changed since the checkpoint; start over "
+                            "with -f instead of --resume",
+                            path, b->input.paths[i]);
         }
     }
     return code;
@@ -579,10 +565,9 @@ static int build_check_input(const struct build *b, const char *path,
     return strtoull(mark + sizeof build_input_mark - 1, NULL, 10)
                    == build_input_read(b, at, offset)
                ? CLI_OK
-               : say_failed(CLI_DATA,
-                            "%s: files that were already read have changed since the "
-                            "checkpoint; start over with -f instead of --resume",
-                            path);
+               : say_data("%s: files that were already read have changed since the "
+                          "checkpoint; start over with -f instead of --resume",
+                          path);
 }
 
 /* Checks that the options match the options recorded in the checkpoint. */
@@ -705,10 +690,9 @@ static int build_read_shard(const char *text, struct input_part *part)
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
     if (*end || part->i < 1 || part->i > part->n || part->n > PARTS_MAX) {
-        return say_usage(
-            "--shard: found '%s', expected I/N such as 1/8, with I at most N, "
-            "and N at most %d",
-            text, PARTS_MAX);
+        return say_usage("--shard: found '%s', expected I/N such as 1/8, with I at "
+                         "most N, and N at most %d",
+                         text, PARTS_MAX);
     }
     part->i--;
     return CLI_OK;
@@ -734,9 +718,8 @@ static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
     if (parts_are_in(note)) {
-        return say_usage(
-            "--note: must not contain a line that starts with 'bloomgate-part: ', "
-            "which is reserved for --shard");
+        return say_usage("--note: must not contain a line that starts with "
+                         "'bloomgate-part: ', which is reserved for --shard");
     }
     filter_read_recipe(note, recipe);
     return *recipe
@@ -759,14 +742,13 @@ static int build_check(const struct build *b)
         return CLI_OK;
     }
     if (build_is_static((bg_kind)b->spec.kind)) {
-        return say_usage(
-            "--checkpoint and --resume do not support kind %s, which is built from all "
-            "keys at once; choose another --kind",
-            bg_kind_name((bg_kind)b->spec.kind));
+        return say_usage("--checkpoint and --resume do not support kind %s, which is "
+                         "built from all keys at once; choose another --kind",
+                         bg_kind_name((bg_kind)b->spec.kind));
     }
     if (!input_is_plain(&b->input)) {
-        return say_usage(
-            "--checkpoint and --resume require uncompressed regular files as input");
+        return say_usage("--checkpoint and --resume require uncompressed regular files "
+                         "as input");
     }
     return CLI_OK;
 }
@@ -782,17 +764,15 @@ static int build_check_partial(const struct build *b)
     }
     const int code = build_partial(b, path);
     if (!code && input_reads(&b->input, path)) {
-        return say_usage(
-            "%s: the checkpoint would overwrite this input file; choose another OUT",
-            path);
+        return say_usage("%s: the checkpoint would overwrite this input file; choose "
+                         "another OUT",
+                         path);
     }
     return code || o->resume || o->force || access(path, F_OK) != 0
                ? code
-               : say_failed(
-                   CLI_USAGE,
-                   "%s: already exists; use --resume to continue from it, or -f to "
-                   "start over",
-                   path);
+               : say_refused("%s: already exists; use --resume to continue from it, or "
+                             "-f to start over",
+                             path);
 }
 
 static int build_all(struct build *b, const struct arguments *arguments)
@@ -819,8 +799,8 @@ static int build_all(struct build *b, const struct arguments *arguments)
         code = code ? code : build_make(b);
     }
     if (!code && !b->has_canaries && !build_canaries(b)) {
-        code = say_failed(CLI_FULL, "the filter is too small for its canaries; use a "
-                                    "larger size or --no-canaries");
+        code = say_full("the filter is too small for its canaries; use a larger size "
+                        "or --no-canaries");
     }
     code = code ? code : build_run(b);
     code = code ? code : build_check_part(b);

@@ -43,11 +43,9 @@ struct change {
 static int change_expect_no_pointer(const struct change *c)
 {
     return filter_is_ours(c->to, &c->options->open) && filter_is_pointer(c->to)
-               ? say_failed(
-                   CLI_USAGE,
-                   "%s: points to a published file, which must not change; use -o to "
-                   "write to another file",
-                   c->name)
+               ? say_refused("%s: points to a published file, which must not change; "
+                             "use -o to write to another file",
+                             c->name)
                : CLI_OK;
 }
 
@@ -63,9 +61,8 @@ static int change_place(struct change *c, const char *path)
         return code ? code : change_expect_no_pointer(c);
     }
     const int n = snprintf(c->to, sizeof c->to, "%s", o->output);
-    return n < (int)sizeof c->to
-               ? filter_claim(o->output, o->save.force)
-               : say_failed(CLI_USAGE, "%s: path is too long", o->output);
+    return n < (int)sizeof c->to ? filter_claim(o->output, o->save.force)
+                                 : say_refused("%s: path is too long", o->output);
 }
 
 static int change_check_foreign(struct change *c)
@@ -74,8 +71,8 @@ static int change_check_foreign(struct change *c)
     int code = CLI_OK;
     const bg_foreign_format format = foreign_format(c->file.foreign);
     if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "%s: filters in %s format are read-only",
-                          c->file.path, bg_foreign_name(format));
+        return say_refused("%s: filters in %s format are read-only", c->file.path,
+                           bg_foreign_name(format));
     }
     if (c->options->save.generation) {
         return say_usage("--generation requires a bloomgate file");
@@ -85,11 +82,9 @@ static int change_check_foreign(struct change *c)
     }
     return code || alone
                ? code
-               : say_failed(
-                   CLI_USAGE,
-                   "%s: contains data other than the filter, which would be lost; "
-                   "use -o to write only the filter",
-                   c->file.path);
+               : say_refused("%s: contains data other than the filter, which would be "
+                             "lost; use -o to write only the filter",
+                             c->file.path);
 }
 
 static int change_check_ours(struct change *c)
@@ -104,11 +99,9 @@ static int change_check_ours(struct change *c)
     }
     keys_recipe(&c->format, now);
     if (strcmp(now, c->file.recipe) != 0 && *c->file.recipe) {
-        return say_failed(
-            CLI_DATA,
-            "%s: the file's keys were converted with different options ('%s', not "
-            "'%s'); use the same --trim, --lower and --as",
-            c->file.path, c->file.recipe, now);
+        return say_data("%s: the file's keys were converted with different options "
+                        "('%s', not '%s'); use the same --trim, --lower and --as",
+                        c->file.path, c->file.recipe, now);
     }
     /* If the file has no recipe, other software may have converted the existing keys. */
     if (*now && !*c->file.recipe) {
@@ -181,11 +174,10 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
     atomic_fetch_add(&c->keys, done);
     atomic_fetch_add(&c->changed, news);
     return !err
-           || flow_fail(flow, say_failed(CLI_FULL,
-                                         "%s: the filter is full after %" PRIuFAST64
-                                         " more keys, and the file is unchanged; "
-                                         "build a larger filter",
-                                         c->file.path, atomic_load(&c->keys)));
+           || flow_fail(flow, say_full("%s: the filter is full after %" PRIuFAST64
+                                       " more keys, and the file is unchanged; "
+                                       "build a larger filter",
+                                       c->file.path, atomic_load(&c->keys)));
 }
 
 /* Filters in other formats are not thread-safe, so only one thread adds keys to them. */
@@ -209,11 +201,9 @@ static int add_check(const struct change *c)
 {
     if (c->file.filter
         && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_TRAIT_STATIC) {
-        return say_failed(
-            CLI_USAGE,
-            "%s: a filter of kind %s is built from all keys at once and cannot be "
-            "extended; build a new filter",
-            c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
+        return say_refused("%s: a filter of kind %s is built from all keys at once and "
+                           "cannot be extended; build a new filter",
+                           c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
     }
     return CLI_OK;
 }
@@ -310,17 +300,15 @@ static int remove_check(const struct change *c)
 {
     char kinds[REMOVE_KINDS];
     if (c->file.foreign) {
-        return say_failed(CLI_USAGE,
-                          "%s: keys cannot be removed from filters in other formats",
-                          c->file.path);
+        return say_refused("%s: keys cannot be removed from filters in other formats",
+                           c->file.path);
     }
     const bg_kind kind = bg_filter_kind(c->file.filter);
     return bg_kind_traits(kind) & BG_TRAIT_REMOVE
                ? CLI_OK
-               : say_failed(CLI_USAGE,
-                            "%s: a filter of kind %s does not support removal; kinds "
-                            "that do: %s",
-                            c->file.path, bg_kind_name(kind), remove_kinds(kinds));
+               : say_refused("%s: a filter of kind %s does not support removal; kinds "
+                             "that do: %s",
+                             c->file.path, bg_kind_name(kind), remove_kinds(kinds));
 }
 
 /* With --strict, reports the number of keys that were not in the filter, and returns CLI_NO if

@@ -125,11 +125,10 @@ static int check_open(struct check *c, const char *first)
         }
         c->count++;
         if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
-            code = say_failed(CLI_DATA,
-                              "%s and %s: keys were converted differently ('%s' and "
-                              "'%s'); check them separately",
-                              c->files[0].path, file->path, c->files[0].recipe,
-                              file->recipe);
+            code = say_data("%s and %s: keys were converted differently ('%s' and "
+                            "'%s'); check them separately",
+                            c->files[0].path, file->path, c->files[0].recipe,
+                            file->recipe);
         }
     }
     return code ? code : filter_follow(&c->files[0], &c->format);

@@ -82,18 +82,18 @@ static cluster_action *cluster_find_action(const char *name)
         }
     }
     const char *near = nearest_name(name, cluster_actions, n);
-    (void)say_usage(
-        "action: found '%s', expected create, add, check, info, merge, dump, drop or "
-        "complete%s%s%s",
-        name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    (void)say_usage("action: found '%s', expected create, add, check, info, merge, "
+                    "dump, drop or complete%s%s%s",
+                    name, near ? "; did you mean " : "", near ? near : "",
+                    near ? "?" : "");
     return NULL;
 }
 
 int cluster_say(const struct cluster_work *work, const bg_errinfo *why)
 {
     if (why->code == BG_ENOTFOUND) {
-        return say_failed(CLI_DATA, "%s; check that %s has %u shards (--shards)",
-                          why->message, work->name, work->filter.tags.shards);
+        return say_data("%s; check that %s has %u shards (--shards)", why->message,
+                        work->name, work->filter.tags.shards);
     }
     return say_error(why->code == BG_EINVAL ? NULL : work->name, why);
 }
@@ -123,8 +123,8 @@ static int cluster_connect(struct cluster_work *w)
         return say_usage("--batch must be at most 100000, --replicas at most 1000");
     }
     if (!o->tls && (o->tls_ca || o->tls_cert || o->tls_key || o->tls_name)) {
-        return say_usage("--tls-ca, --tls-cert, --tls-key and --tls-name require "
-                         "--tls");
+        return say_usage(
+            "--tls-ca, --tls-cert, --tls-key and --tls-name require --tls");
     }
     const struct cluster_options how = { .nodes = nodes,
                                          .user = o->user,

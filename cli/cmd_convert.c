@@ -67,8 +67,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
         return code;
     }
     if (bg_foreign_to_filter(file->foreign, &filter, &why)) {
-        return why.code == BG_ENOTSUP ? say_failed(
-                   CLI_USAGE,
+        return why.code == BG_ENOTSUP ? say_refused(
                    "%s: cannot convert a filter in %s format to bloomgate: %s",
                    file->path, bg_foreign_name(foreign_format(file->foreign)),
                    convert_possible)
@@ -104,9 +103,9 @@ static int convert_ours_to_foreign(const struct convert_options *o,
     }
     if (!foreign || foreign_format(foreign) != format) {
         bg_foreign_free(foreign);
-        return say_failed(
-            CLI_USAGE, "%s: cannot convert a filter of kind %s with hash %s to %s: %s",
-            file->path, bg_kind_name(bg_filter_kind(file->filter)),
+        return say_refused(
+            "%s: cannot convert a filter of kind %s with hash %s to %s: %s", file->path,
+            bg_kind_name(bg_filter_kind(file->filter)),
             bg_hash_name(bg_hasher_profile(bg_filter_hasher(file->filter))),
             filter_formats[o->to], convert_possible);
     }
@@ -121,13 +120,13 @@ static int convert_foreign_to_foreign(const struct convert_options *o,
 {
     const bg_foreign_format from = foreign_format(file->foreign);
     if (from != foreign_named(filter_formats[o->to])) {
-        return say_failed(
-            CLI_USAGE, "%s: cannot convert a filter in %s format to %s: %s", file->path,
-            bg_foreign_name(from), filter_formats[o->to], convert_possible);
+        return say_refused("%s: cannot convert a filter in %s format to %s: %s",
+                           file->path, bg_foreign_name(from), filter_formats[o->to],
+                           convert_possible);
     }
     if (!(bg_foreign_traits(from) & BG_FOREIGN_CAN_WRITE)) {
-        return say_failed(CLI_USAGE, "%s: filters in %s format are read-only",
-                          file->path, bg_foreign_name(from));
+        return say_refused("%s: filters in %s format are read-only", file->path,
+                           bg_foreign_name(from));
     }
     return foreign_save(file->foreign, to);
 }
@@ -211,8 +210,7 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
         return code;
     }
     if (!(bg_foreign_traits(to) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "filters in %s format are read-only",
-                          filter_formats[o->to]);
+        return say_refused("filters in %s format are read-only", filter_formats[o->to]);
     }
     how.seed = o->seed;
     return bg_foreign_create(to, o->items, o->rate > 0 ? o->rate : 0.01, &how,

@@ -256,11 +256,10 @@ static int dedup_say_full(const struct dedup *d)
                              ? "use a larger --items"
                              : "use a larger --items, or omit it so that the filter "
                                "grows";
-    return say_failed(CLI_FULL,
-                      "stopped after %s lines: the filter is full (about %s keys), and "
-                      "more than %s of new lines would be dropped; %s",
-                      COUNT_TEXT(d->lines), COUNT_TEXT((uint64_t)info->items.value),
-                      RATE_TEXT(d->drops.rate), advice);
+    return say_full("stopped after %s lines: the filter is full (about %s keys), and "
+                    "more than %s of new lines would be dropped; %s",
+                    COUNT_TEXT(d->lines), COUNT_TEXT((uint64_t)info->items.value),
+                    RATE_TEXT(d->drops.rate), advice);
 }
 
 /* The filter contains the keys of exactly the lines that were written, so a run that was
@@ -299,16 +298,14 @@ static int dedup_open_stats(struct dedup *d)
         && (input_is_same_file(o->stats, o->seen.state)
             || claim_holds(o->stats)); /* the state file may not exist yet */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
-        return say_usage(
-            "--stats %s: this file is also an input or the --state file; choose "
-            "another file",
-            o->stats);
+        return say_usage("--stats %s: this file is also an input or the --state file; "
+                         "choose another file",
+                         o->stats);
     }
     if (o->stats && secret_is_keyring(o->stats)) {
-        return say_usage(
-            "--stats %s: this file is a keyring and would be overwritten; choose "
-            "another file",
-            o->stats);
+        return say_usage("--stats %s: this file is a keyring and would be overwritten; "
+                         "choose another file",
+                         o->stats);
     }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;
     return o->stats && !d->stats ? say_errno(o->stats) : CLI_OK;

@@ -101,8 +101,7 @@ static int info_find_ours(const struct filter_file *file, struct info_facts *fac
     }
     facts->info.struct_size = sizeof facts->info;
     if (bg_filter_get_info(file->filter, &facts->info)) {
-        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
-                          file->path);
+        return say_data("%s: cannot read the properties of the filter", file->path);
     }
     facts->bits_per_key = info_per_key(&facts->info);
     info_find_health(facts);
@@ -150,8 +149,7 @@ static int info_find(const struct filter_file *file, struct info_facts *facts)
                             : 0;
     facts->foreign.struct_size = sizeof facts->foreign;
     if (bg_foreign_get_info(file->foreign, &facts->foreign)) {
-        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
-                          file->path);
+        return say_data("%s: cannot read the properties of the filter", file->path);
     }
     facts->foreign_keys = info_foreign_keys(&facts->foreign);
     const uint64_t keys =
@@ -510,15 +508,13 @@ static int info_map(const struct filter_file *file, struct occupancy_map *map)
         return map_find(file->filter, map);
     }
     if (!file->foreign) {
-        return say_failed(
-            CLI_USAGE,
-            "%s: showing the bits requires the filter's secret; use --keyring FILE",
-            file->path);
+        return say_refused("%s: showing the bits requires the filter's secret; use "
+                           "--keyring FILE",
+                           file->path);
     }
     if (bg_foreign_to_filter(file->foreign, &same, NULL)) {
-        return say_failed(CLI_USAGE,
-                          "%s: --bits and --svg require a bloomgate or parquet filter",
-                          file->path);
+        return say_refused("%s: --bits and --svg require a bloomgate or parquet filter",
+                           file->path);
     }
     const int code = map_find(same, map);
     bg_filter_free(same);

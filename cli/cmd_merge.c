@@ -28,12 +28,11 @@ static int merge_compare_shards(const struct filter_file *first,
 {
     const uint32_t one = first->about.shards, two = other->about.shards;
     return one == two ? CLI_OK
-                      : say_failed(CLI_DATA,
-                                   "%s and %s: different numbers of shards: %" PRIu32
-                                   " and %" PRIu32 "; run bloomgate join to create the "
-                                   "whole filter from its shards",
-                                   first->path, other->path, one > 1 ? one : 1,
-                                   two > 1 ? two : 1);
+                      : say_data("%s and %s: different numbers of shards: %" PRIu32
+                                 " and %" PRIu32 "; run bloomgate join to create the "
+                                 "whole filter from its shards",
+                                 first->path, other->path, one > 1 ? one : 1,
+                                 two > 1 ? two : 1);
 }
 
 /* Compares properties that the library does not check. */
@@ -41,16 +40,14 @@ static int merge_compare(const struct filter_file *first,
                          const struct filter_file *other)
 {
     if (strcmp(first->recipe, other->recipe) != 0) {
-        return say_failed(CLI_DATA,
-                          "%s and %s: keys were converted differently ('%s' and '%s'); "
-                          "build both filters with the same --trim, --lower and --as",
-                          first->path, other->path, first->recipe, other->recipe);
+        return say_data("%s and %s: keys were converted differently ('%s' and '%s'); "
+                        "build both filters with the same --trim, --lower and --as",
+                        first->path, other->path, first->recipe, other->recipe);
     }
     if (memcmp(first->about.key_id, other->about.key_id, BG_KEY_ID_BYTES) != 0) {
-        return say_failed(CLI_DATA,
-                          "%s and %s: the keys were hashed with different secrets; "
-                          "build both filters with the same secret",
-                          first->path, other->path);
+        return say_data("%s and %s: the keys were hashed with different secrets; build "
+                        "both filters with the same secret",
+                        first->path, other->path);
     }
     return merge_compare_shards(first, other);
 }

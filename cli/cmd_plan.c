@@ -62,10 +62,9 @@ static int plan_read_share(const char *text, double *share)
     const bool all = strcmp(text, "100%") == 0
                      || (number_real(text, share) && *share >= 1 && *share <= 1);
     if (!all && !number_rate(text, share)) {
-        return say_usage(
-            "--absent-share: found '%s', expected a share above 0 and at most 1, such "
-            "as 0.9 or 90%%",
-            text);
+        return say_usage("--absent-share: found '%s', expected a share above 0 and at "
+                         "most 1, such as 0.9 or 90%%",
+                         text);
     }
     *share = all ? 1 : *share;
     return CLI_OK;
@@ -84,9 +83,9 @@ static int plan_check(const struct plan_options *o, const bg_plan_request *ask)
         return say_usage("--latency requires --call-time");
     }
     if (!plan_is_sized(ask)) {
-        return say_usage(
-            "specify --rate, --bits-per-key or --bytes; or --queries-per-second, "
-            "--call-cost and --memory-cost to find the cheapest rate");
+        return say_usage("specify --rate, --bits-per-key or --bytes; or "
+                         "--queries-per-second, --call-cost and --memory-cost to find "
+                         "the cheapest rate");
     }
     return CLI_OK;
 }
@@ -168,8 +167,8 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
         say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
     }
     return *measured && speed->lost
-               ? say_failed(CLI_DATA, "%s: %llu keys were lost; please report this bug",
-                            bg_kind_name(row->kind), (unsigned long long)speed->lost)
+               ? say_data("%s: %llu keys were lost; please report this bug",
+                          bg_kind_name(row->kind), (unsigned long long)speed->lost)
                : CLI_OK;
 }
 
@@ -391,9 +390,7 @@ static void report_hints(const struct plan_rows *plans)
 {
     char text[PLAN_TEXT];
     for (size_t i = 0; plan_hint(plans, i, text); i++) {
-        printf("%s", i ? ""
-                       : "\n"
-                         "Alternatives if:\n");
+        printf("%s", i ? "" : "\nAlternatives if:\n");
         columns_paragraph("  -", 4, text);
     }
 }
@@ -415,8 +412,7 @@ static void report_speeds(const struct plan_rows *plans,
                           const struct plan_speeds *speeds)
 {
     static struct columns table;
-    printf("\n"
-           "Measured on this machine with one thread and integer keys: lookups per "
+    printf("\nMeasured on this machine with one thread and integer keys: lookups per "
            "second of CPU time, median\n"
            "of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M "
            "keys (static kinds: 4M).\n\n");
@@ -433,9 +429,9 @@ static void report_speeds(const struct plan_rows *plans,
         }
     }
     columns_print(&table);
-    printf("\n"
-           "Hashing with a secret (--hash keyed) takes %.1f ns more per 16-byte key.\n",
-           speeds->keyed_hash_ns);
+    printf(
+        "\nHashing with a secret (--hash keyed) takes %.1f ns more per 16-byte key.\n",
+        speeds->keyed_hash_ns);
 }
 
 static void plan_print(const struct plan_rows *plans, const struct plan_speeds *speeds)

@@ -67,7 +67,7 @@ static int split_prepare(const struct shards_options *o, const char *path,
     *shards = file.about.shards;
     filter_close(&file);
     if (!code && *shards < 2) {
-        code = say_failed(CLI_USAGE, "%s: not a sharded filter", path);
+        code = say_refused("%s: not a sharded filter", path);
     }
     return code ? code : split_may_write(o, prefix, *shards);
 }
@@ -84,10 +84,9 @@ static int split_command(void *options, const struct arguments *arguments)
     int code = split_prepare(o, path, prefix, &shards);
     code = code ? code : shards_open(o, path, &file, &opening, &saving);
     if (!code && file.about.shards != shards) {
-        code = say_failed(CLI_DATA,
-                          "%s: the file was replaced during the split and now has %u "
-                          "shards, not %u; run split again",
-                          path, file.about.shards, shards);
+        code = say_data("%s: the file was replaced during the split and now has %u "
+                        "shards, not %u; run split again",
+                        path, file.about.shards, shards);
     }
     if (!code) {
         progress_begin(&saving.progress, "splitting");

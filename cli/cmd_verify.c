@@ -129,7 +129,7 @@ static int verify_foreign(const struct verify_options *o, const char *path,
 {
     bg_foreign_info about = { .struct_size = sizeof about };
     if (bg_foreign_get_info(file->foreign, &about)) {
-        return say_failed(CLI_DATA, "%s: cannot be checked", path);
+        return say_data("%s: cannot be checked", path);
     }
     const char *name = bg_foreign_name((bg_foreign_format)about.format);
     const bool sums =

@@ -356,10 +356,8 @@ static void watch_show_content(const struct watch *w, struct picture *p)
     if (i->design_items) {
         picture_add(p, ", designed for %s", COUNT_TEXT(i->design_items));
     }
-    picture_add(p,
-                "\n"
-                "  fill        [%.*s%.*s] %.1f%%\n",
-                width, full, WATCH_BAR - width, empty, 100 * i->fill);
+    picture_add(p, "\n  fill        [%.*s%.*s] %.1f%%\n", width, full,
+                WATCH_BAR - width, empty, 100 * i->fill);
     picture_add(p, "  rate        %s now", RATE_TEXT(i->rate));
     if (i->design_rate > 0) {
         picture_add(p, ", %s by design", RATE_TEXT(i->design_rate));
@@ -514,8 +512,7 @@ static int watch_live(struct watch *w, struct picture *p)
     while (good && key >= 0 && key != 'q' && !stop_wanted()) {
         (void)watch_look(w);
         watch_show(w, p);
-        picture_add(p, "\n"
-                       "  press q to quit\n");
+        picture_add(p, "\n  press q to quit\n");
         good = screen_draw(p);
         key = screen_wait(w->options->interval);
     }

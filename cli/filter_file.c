@@ -95,10 +95,9 @@ int filter_follow(const struct filter_file *file, struct key_format *format)
 {
     struct key_format its = { .form = KEY_TEXT };
     if (!keys_follow(file->recipe, &its)) {
-        return say_failed(CLI_DATA,
-                          "%s: unknown key conversion '%s'; the file may be from a "
-                          "newer version",
-                          file->path, file->recipe);
+        return say_data("%s: unknown key conversion '%s'; the file may be from a newer "
+                        "version",
+                        file->path, file->recipe);
     }
     if (its.form && format->form && its.form != format->form) {
         return say_usage("%s: its keys are converted with '%s'; use the same --as, or "
@@ -114,11 +113,9 @@ int filter_expect_whole(const struct filter_file *file)
     static const char shard[] = "bloomgate-shard: ";
     return strncmp(file->about.metadata, shard, sizeof shard - 1) != 0
                ? CLI_OK
-               : say_failed(
-                   CLI_USAGE,
-                   "%s: a single shard of a split filter cannot be changed; run "
-                   "bloomgate join, and change the result",
-                   file->path);
+               : say_refused("%s: a single shard of a split filter cannot be changed; "
+                             "run bloomgate join, and change the result",
+                             file->path);
 }
 
 int filter_may_write(const char *path, bool force)
@@ -132,27 +129,22 @@ int filter_may_write(const char *path, bool force)
         return CLI_OK;
     }
     if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
-        return say_failed(CLI_USAGE, "%s: not a regular file, so it cannot be replaced",
-                          path);
+        return say_refused("%s: not a regular file, so it cannot be replaced", path);
     }
     if (force && secret_is_keyring(path)) {
-        return say_failed(
-            CLI_USAGE,
-            "%s: -f does not overwrite a keyring, because filters that use its secrets "
-            "would be lost",
-            path);
+        return say_refused("%s: -f does not overwrite a keyring, because filters that "
+                           "use its secrets would be lost",
+                           path);
     }
     return force ? CLI_OK
-                 : say_failed(CLI_USAGE, "%s: already exists; use -f to overwrite it",
-                              path);
+                 : say_refused("%s: already exists; use -f to overwrite it", path);
 }
 
 int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH])
 {
     const int n = snprintf(name, CLAIM_PATH, "%s.%u", prefix, shard);
-    return n > 0 && n < CLAIM_PATH
-               ? CLI_OK
-               : say_failed(CLI_USAGE, "%s: path is too long", prefix);
+    return n > 0 && n < CLAIM_PATH ? CLI_OK
+                                   : say_refused("%s: path is too long", prefix);
 }
 
 int filter_claim(const char *path, bool force)
@@ -206,9 +198,8 @@ int filter_expect_ours(const char *path)
     if (stat(path, &about) != 0) {
         return say_errno(path);
     }
-    return filter_looks_ours(path)
-               ? CLI_OK
-               : say_failed(CLI_DATA, "%s: not a bloomgate filter file", path);
+    return filter_looks_ours(path) ? CLI_OK
+                                   : say_data("%s: not a bloomgate filter file", path);
 }
 
 /* ---- Files of bloomgate --------------------------------------------------------------------- */
@@ -237,17 +228,16 @@ int filter_secret(const char *path, const struct open_options *options,
         return CLI_OK;
     }
     if (!options->keyring) {
-        return say_failed(CLI_USAGE,
-                          "%s: its keys are hashed with a secret; use --keyring FILE",
-                          path);
+        return say_refused("%s: its keys are hashed with a secret; use --keyring FILE",
+                           path);
     }
     if (bg_keyring_open(options->keyring, &file->ring, &why)) {
         return say_error(options->keyring, &why);
     }
     file->hash = (bg_hash_spec){ .profile = file->about.profile };
     if (bg_keyring_find(file->ring, file->about.key_id, &file->hash, &why)) {
-        return say_failed(CLI_DATA, "%s: does not contain the secret for %s",
-                          options->keyring, path);
+        return say_data("%s: does not contain the secret for %s", options->keyring,
+                        path);
     }
     opening->hash = &file->hash;
     return CLI_OK;
@@ -258,9 +248,9 @@ static void filter_warn(const struct filter_file *file)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     if (!bg_filter_get_info(file->filter, &info) && info.degraded) {
-        say_warning(
-            "%s: some blocks are damaged; lookups in them always return \"maybe\"",
-            file->path);
+        say_warning("%s: some blocks are damaged; lookups in them always return "
+                    "\"maybe\"",
+                    file->path);
     }
 }
 
@@ -444,13 +434,12 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         code = file->foreign ? CLI_OK : say_error(path, &why);
     } else if (!code) {
         file->foreign = filter_guess(&all, &how, names, &found);
-        code =
-            found == 1 ? CLI_OK
-            : found == 0
-                ? say_failed(CLI_DATA, "%s: not a filter in any known format%s", path,
-                             filter_advice(&all))
-                : say_failed(CLI_USAGE, "%s: matches several formats: %s; set --format",
-                             path, names);
+        code = found == 1 ? CLI_OK
+               : found == 0
+                   ? say_data("%s: not a filter in any known format%s", path,
+                              filter_advice(&all))
+                   : say_refused("%s: matches several formats: %s; set --format", path,
+                                 names);
     }
     if (code) {
         bg_foreign_free(file->foreign);
@@ -474,7 +463,7 @@ static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *
     }
     char *bytes = malloc(*n ? *n : 1);
     if (!bytes) {
-        *code = say_failed(CLI_FULL, "%s: cannot allocate %zu bytes", path, *n);
+        *code = say_full("%s: cannot allocate %zu bytes", path, *n);
     } else if (bg_foreign_encode(foreign, bytes, *n, n, &why)) {
         *code = say_error(path, &why);
         free(bytes);

@@ -100,7 +100,7 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     if (n > flow->rest_room) {
         char *grown = realloc(flow->rest, n);
         if (!grown) {
-            return flow_fail(flow, say_failed(CLI_FULL, "out of memory"));
+            return flow_fail(flow, say_full("out of memory"));
         }
         flow->rest = grown;
         flow->rest_room = n;

@@ -78,8 +78,7 @@ static void help_all(void)
     for (size_t i = 0; i < n; i++) {
         printf("  %-12s%s\n", all[i]->name, all[i]->summary);
     }
-    printf("\n"
-           "  For details, see bloomgate SUBCOMMAND --help or man "
+    printf("\n  For details, see bloomgate SUBCOMMAND --help or man "
            "bloomgate-SUBCOMMAND.\n"
            "  bloomgate --version prints the version.\n\n"
            "Examples\n"

@@ -105,7 +105,7 @@ int input_begin(struct input *input, char **paths, size_t count, bool raw,
                              .fd = -1 };
     input->ahead = malloc(INPUT_AHEAD);
     if (!input->ahead) {
-        return say_failed(CLI_FULL, "out of memory");
+        return say_full("out of memory");
     }
     input_sum_sizes(input);
     return CLI_OK;
@@ -251,13 +251,12 @@ static int input_open(struct input *input)
     if (format != UNPACK_PLAIN) {
         input->skipped = input->at % input->part.n != input->part.i;
         input->unpacker = unpacker_new(format);
-        return input->unpacker ? CLI_OK : say_failed(CLI_FULL, "out of memory");
+        return input->unpacker ? CLI_OK : say_full("out of memory");
     }
     if (input->part.n > 1) {
-        return input->streams ? say_failed(CLI_USAGE,
-                                           "%s: a pipe cannot be divided into parts; "
-                                           "use regular files",
-                                           input_name(input))
+        return input->streams ? say_refused("%s: a pipe cannot be divided into parts; "
+                                            "use regular files",
+                                            input_name(input))
                               : input_take_part(input, size);
     }
     return CLI_OK;
@@ -297,8 +296,8 @@ static enum input_state input_unpack(struct input *input, char *to, size_t room,
         input->ahead_at += step.used;
         *n = step.made;
         if (!good || (ends && *n == 0)) {
-            *code = say_failed(CLI_DATA, "%s: cannot be decompressed: %s",
-                               input_name(input), good ? "it is truncated" : step.why);
+            *code = say_data("%s: cannot be decompressed: %s", input_name(input),
+                             good ? "it is truncated" : step.why);
             return INPUT_FAILED;
         }
     }

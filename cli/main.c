@@ -28,7 +28,7 @@ static int main_run(const struct command *command, char **items, size_t count)
     command_options(command, uses);
     struct common *options = calloc(1, command->size);
     if (!options) {
-        return say_failed(CLI_FULL, "out of memory");
+        return say_full("out of memory");
     }
     int code = CLI_USAGE;
     if (option_read(uses, options, items, count, &arguments)) {

@@ -19,8 +19,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
     const size_t cells = map->columns * map->rows;
     map->cell_bytes = all / cells;
     if (bg_filter_occupancy(filter, map->shares, cells)) {
-        return say_failed(CLI_DATA, "this filter cannot report the distribution of "
-                                    "its bits");
+        return say_data("this filter cannot report the distribution of its bits");
     }
     for (size_t i = 0; i < cells; i++) {
         const double share = map->shares[i];
@@ -71,9 +70,8 @@ void map_print(const struct occupancy_map *map, bool colors)
     for (unsigned i = 0; i < MAP_SHADES; i++) {
         (void)fputs(map_shades[i].block, stdout);
     }
-    printf("\n"
-           "  minimum %s, mean %s, maximum %s\n",
-           RATE_TEXT(map->least), RATE_TEXT(map->mean), RATE_TEXT(map->most));
+    printf("\n  minimum %s, mean %s, maximum %s\n", RATE_TEXT(map->least),
+           RATE_TEXT(map->mean), RATE_TEXT(map->most));
 }
 
 enum {

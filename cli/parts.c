@@ -97,18 +97,14 @@ int parts_take(struct part_sets *all, struct filter_file *file)
     while ((line = filter_find_line(file->about.metadata, parts_name)) != NULL) {
         set = (struct part_set){ .path = file->path };
         if (!parts_read(line, &set)) {
-            return say_failed(
-                CLI_DATA,
-                "%s: the metadata line that describes this part of the input is "
-                "damaged: '%.*s'",
-                file->path, (int)strcspn(line, "\n"), line);
+            return say_data("%s: the metadata line that describes this part of the "
+                            "input is damaged: '%.*s'",
+                            file->path, (int)strcspn(line, "\n"), line);
         }
         if (!parts_unite(all, &set)) {
-            return say_failed(
-                CLI_USAGE,
-                "%s: contains parts of more than %d inputs; merge the parts of each "
-                "input first",
-                file->path, PARTS_SETS);
+            return say_refused("%s: contains parts of more than %d inputs; merge the "
+                               "parts of each input first",
+                               file->path, PARTS_SETS);
         }
         filter_remove_line(file->about.metadata + (line - file->about.metadata));
     }
@@ -155,11 +151,9 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX]
         snprintf(text, sizeof text, "%s%s of %" PRIu32 " of %016" PRIx64 "\n%s",
                  parts_name, list, set->count, set->input, metadata);
     if (!fits || n < 0 || (size_t)n >= sizeof text) {
-        return say_failed(
-            CLI_DATA,
-            "%s: no space to record the merged parts; merge all parts at once, or "
-            "adjacent parts first",
-            set->path);
+        return say_data("%s: no space to record the merged parts; merge all parts at "
+                        "once, or adjacent parts first",
+                        set->path);
     }
     memcpy(metadata, text, sizeof text);
     (void)parts_list(set, false, list, 64); /* truncated if the list is too long */
@@ -178,12 +172,10 @@ int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_MAX])
             continue;
         }
         if (lacking) {
-            return say_failed(
-                CLI_DATA,
-                "%s and %s: parts of different inputs: the input changed between the "
-                "builds, or the builds used different options or numbers of parts; "
-                "build all parts again",
-                lacking->path, set->path);
+            return say_data("%s and %s: parts of different inputs: the input changed "
+                            "between the builds, or the builds used different options "
+                            "or numbers of parts; build all parts again",
+                            lacking->path, set->path);
         }
         lacking = set;
     }

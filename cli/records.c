@@ -145,10 +145,8 @@ static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
                       ? realloc(*memory, want * size + CHUNK_PAD)
                       : NULL;
     if (!grown) {
-        (void)say_failed(CLI_FULL,
-                         "out of memory: cannot allocate a record or chunk of %zu "
-                         "bytes",
-                         n);
+        (void)say_full("out of memory: cannot allocate a record or chunk of %zu bytes",
+                       n);
         return false;
     }
     *memory = grown;
@@ -603,19 +601,18 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
     }
     shown[n] = 0;
     if (keys_is_cut_off(format, chunk, i)) {
-        return say_failed(CLI_DATA,
-                          "%s: at byte %" PRIu64 ": the last record is truncated",
-                          chunk->path, offset);
+        return say_data("%s: at byte %" PRIu64 ": the last record is truncated",
+                        chunk->path, offset);
     }
     if (keys_is_open(format, chunk, i)) {
-        return say_failed(
-            CLI_DATA, "%s: at byte %" PRIu64 ": the record has unclosed quotes: '%s'%s",
-            chunk->path, offset, shown, record.len > n ? "..." : "");
+        return say_data("%s: at byte %" PRIu64
+                        ": the record has unclosed quotes: '%s'%s",
+                        chunk->path, offset, shown, record.len > n ? "..." : "");
     }
-    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": not valid %s: '%s'%s",
-                      chunk->path, offset,
-                      format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
-                      shown, record.len > n ? "..." : "");
+    return say_data("%s: at byte %" PRIu64 ": not valid %s: '%s'%s", chunk->path,
+                    offset,
+                    format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
+                    shown, record.len > n ? "..." : "");
 }
 
 /* Creates the key of record i. `to` has space for the largest possible result. */

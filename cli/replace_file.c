@@ -70,7 +70,7 @@ int replace_file(const char *path, const void *bytes, size_t n)
     const int length =
         snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof beside) {
-        return say_failed(CLI_USAGE, "%s: path is too long", path);
+        return say_refused("%s: path is too long", path);
     }
     const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
@@ -100,9 +100,8 @@ int replace_file_with(const char *path, void (*print)(const void *what, FILE *to
     }
     const bool printed = to && !ferror(to);
     const bool closed = to && fclose(to) == 0;
-    const int code = printed && closed
-                         ? replace_file(path, bytes, n)
-                         : say_failed(CLI_FULL, "%s: out of memory", path);
+    const int code = printed && closed ? replace_file(path, bytes, n)
+                                       : say_full("%s: out of memory", path);
     free(bytes);
     return code;
 }

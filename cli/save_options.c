@@ -55,20 +55,18 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
         return CLI_OK;
     }
     if (traits & BG_TRAIT_STATIC) {
-        say_warning(
-            "a filter of kind %s accepts no more keys; the new file has no canaries",
-            bg_kind_name(bg_filter_kind(filter)));
+        say_warning("a filter of kind %s accepts no more keys; the new file has no "
+                    "canaries",
+                    bg_kind_name(bg_filter_kind(filter)));
         return CLI_OK;
     }
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(saving->how.generation, i, key);
         if (bg_filter_add(filter, key, sizeof key, NULL)) {
-            return say_failed(
-                CLI_FULL,
-                "the filter has no space for the canaries of generation %llu; build a "
-                "larger filter",
-                (unsigned long long)saving->how.generation);
+            return say_full("the filter has no space for the canaries of generation "
+                            "%llu; build a larger filter",
+                            (unsigned long long)saving->how.generation);
         }
     }
     return CLI_OK;

@@ -40,10 +40,14 @@ bool say_colors(int fd);
 void say_tame(char *text, size_t n);
 
 /* Print an error message ("bloomgate build: ...") and return the exit code, so that callers can
- * return it in turn. */
+ * return it in turn. say_usage also refers to --help; say_refused has the same exit code, for
+ * valid options that do not fit the files. */
 int say_failed(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define say_refused(...) say_failed(CLI_USAGE, __VA_ARGS__)
+#define say_data(...)    say_failed(CLI_DATA, __VA_ARGS__)
+#define say_full(...)    say_failed(CLI_FULL, __VA_ARGS__)
 
 /* Prints a library error. `about` is the file or option that the error concerns, or NULL. */
 int say_error(const char *about, const bg_errinfo *why);

@@ -105,8 +105,8 @@ static int seen_check_window(const char *text, bg_window_options *window)
 {
     return strlen(text) < SEEN_WINDOW && seen_read_window(text, window)
                ? CLI_OK
-               : say_usage("--window: found '%s', expected a number of keys, at "
-                           "least 8 (10k, 5M), or a time period (90s, 10m, 1d)",
+               : say_usage("--window: found '%s', expected a number of keys, at least "
+                           "8 (10k, 5M), or a time period (90s, 10m, 1d)",
                            text);
 }
 
@@ -117,9 +117,8 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
         return code;
     }
     if (seen->options->memory) {
-        return say_usage(
-            "--window and --memory are mutually exclusive: --items and --rate "
-            "determine the size of a window");
+        return say_usage("--window and --memory are mutually exclusive: --items and "
+                         "--rate determine the size of a window");
     }
     spec->kind = BG_KIND_WINDOW;
     spec->window = window;
@@ -141,9 +140,9 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     const struct flow like = { .format = format, .threads = seen->threads };
     if (o->memory) {
         *items = o->memory / (SEEN_BITS / 8);
-        return *items ? CLI_OK
-                      : say_usage("--memory: too small for a filter; use a larger "
-                                  "value");
+        return *items
+                   ? CLI_OK
+                   : say_usage("--memory: too small for a filter; use a larger value");
     }
     if (!input_is_plain(input) || o->state) {
         return say_usage("--unordered requires --items or --memory %s",
@@ -230,8 +229,8 @@ static int seen_make(struct seen *seen, const struct input *input,
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(seen->generation, i, key);
         if (bg_filter_add(seen->filter, key, sizeof key, NULL)) {
-            return say_failed(CLI_FULL, "the filter has no space for its canaries; "
-                                        "increase --items or --memory");
+            return say_full("the filter has no space for its canaries; increase "
+                            "--items or --memory");
         }
         seen->keys++;
     }
@@ -295,34 +294,29 @@ static int seen_check_kind(const struct seen *seen, const char *path,
     const struct seen_options *o = seen->options;
     const bg_kind kind = (bg_kind)about->kind;
     if (bg_kind_traits(kind) & (BG_TRAIT_STATIC | BG_TRAIT_FILLS_UP)) {
-        return say_failed(CLI_DATA,
-                          "%s: dedup cannot add keys to a filter of kind %s; start a "
-                          "new state",
-                          path, bg_kind_name(kind));
+        return say_data("%s: dedup cannot add keys to a filter of kind %s; start a new "
+                        "state",
+                        path, bg_kind_name(kind));
     }
     if ((kind == BG_KIND_WINDOW) != (*seen->window != 0)) {
-        return say_failed(
-            CLI_DATA,
-            "%s: this filter was not created by dedup --window; start a new state",
-            path);
+        return say_data("%s: this filter was not created by dedup --window; start a "
+                        "new state",
+                        path);
     }
     if (o->window && !*seen->window) {
-        return say_failed(
-            CLI_DATA,
-            "%s: this state has no window; omit --window, or start a new state", path);
+        return say_data("%s: this state has no window; omit --window, or start a new "
+                        "state",
+                        path);
     }
     if (o->window && strcmp(o->window, seen->window) != 0) {
-        return say_failed(
-            CLI_DATA,
-            "%s: the window of this state is %s, not %s; use the same --window, or "
-            "start a new state",
-            path, seen->window, o->window);
+        return say_data("%s: the window of this state is %s, not %s; use the same "
+                        "--window, or start a new state",
+                        path, seen->window, o->window);
     }
     if (o->unordered && kind != BG_KIND_REGISTER) {
-        return say_failed(CLI_DATA,
-                          "%s: --unordered requires a filter of kind register, not %s; "
-                          "omit --unordered, or start a new state",
-                          path, bg_kind_name(kind));
+        return say_data("%s: --unordered requires a filter of kind register, not %s; "
+                        "omit --unordered, or start a new state",
+                        path, bg_kind_name(kind));
     }
     return CLI_OK;
 }
@@ -332,11 +326,9 @@ static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
     const struct hash_options *h = seen->hash;
     if ((h->profile && (uint32_t)h->profile != about->profile)
         || (h->seed && h->seed != about->seed) || (h->keyring && !seen->file.ring)) {
-        return say_failed(
-            CLI_DATA,
-            "%s: its keys were hashed with different options; use the same --hash, "
-            "--seed and --keyring",
-            seen->options->state);
+        return say_data("%s: its keys were hashed with different options; use the same "
+                        "--hash, --seed and --keyring",
+                        seen->options->state);
     }
     return CLI_OK;
 }
@@ -350,11 +342,9 @@ static int seen_check_keys(const char *path, const char *recipe,
     keys_recipe(format, now);
     return known && strcmp(now, recipe) == 0
                ? CLI_OK
-               : say_failed(
-                   CLI_DATA,
-                   "%s: the file's keys were converted with different options ('%s', "
-                   "not '%s'); use the same --trim, --lower and --as",
-                   path, recipe, now);
+               : say_data("%s: the file's keys were converted with different options "
+                          "('%s', not '%s'); use the same --trim, --lower and --as",
+                          path, recipe, now);
 }
 
 /* Checks that the options do not require more than the filter offers, because the filter's size and
@@ -373,13 +363,11 @@ static int seen_check_size(struct seen *seen, const char *path)
     if ((o->items && !grows && info.design_items < o->items)
         || (o->rate > 0 && info.design_rate > o->rate * (1 + 1e-9))
         || (o->memory && info.bytes > o->memory)) {
-        return say_failed(
-            CLI_DATA,
-            "%s: was created for %s keys at a rate of %s, with a size of %s, and does "
-            "not satisfy the specified --items, --rate or --memory: omit them, or "
-            "start a new state",
-            path, grows ? "any number of" : COUNT_TEXT(info.design_items),
-            RATE_TEXT(info.design_rate), BYTES_TEXT(info.bytes));
+        return say_data("%s: was created for %s keys at a rate of %s, with a size of "
+                        "%s, and does not satisfy the specified --items, --rate or "
+                        "--memory: omit them, or start a new state",
+                        path, grows ? "any number of" : COUNT_TEXT(info.design_items),
+                        RATE_TEXT(info.design_rate), BYTES_TEXT(info.bytes));
     }
     return CLI_OK;
 }

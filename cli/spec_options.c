@@ -177,14 +177,12 @@ static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)
 {
     return strcmp(then, record_unset) != 0
-               ? say_failed(CLI_DATA,
-                            "%s: created with --%s %s, not %s; use that value or omit "
-                            "the option, or start over with -f instead of --resume",
-                            path, name, then, now)
-               : say_failed(CLI_DATA,
-                            "%s: created without --%s %s; omit the option, "
-                            "or start over with -f instead of --resume",
-                            path, name, now);
+               ? say_data("%s: created with --%s %s, not %s; use that value or omit "
+                          "the option, or start over with -f instead of --resume",
+                          path, name, then, now)
+               : say_data("%s: created without --%s %s; omit the option, or start over "
+                          "with -f instead of --resume",
+                          path, name, now);
 }
 
 static int record_expect_hash(const char *path, const bg_file_info *about,
