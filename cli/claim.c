@@ -69,8 +69,7 @@ static bool claim_share(struct claim *claim)
     return claim_is_there(claim);
 }
 
-/* Makes space for one more claim. There may be many claims, because bloomgate split claims a file
- * for each shard. */
+/* Makes space for one more claim. bloomgate split claims a file for each shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;
@@ -156,8 +155,7 @@ static int claim_patience(double *seconds)
                            text);
 }
 
-/* Waits before the next attempt. Returns an exit code; CLI_OK means that the caller should try
- * again. */
+/* Waits before the next attempt. CLI_OK means that the caller should try again. */
 static int claim_pause(const char *path, const struct progress *since, double most)
 {
     struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
@@ -249,8 +247,7 @@ int claim_file(const char *path)
     return claim_name(path, path);
 }
 
-/* Replaces a path after its first `n` bytes with `text`. Returns false if the result is too
- * long. */
+/* Replaces a path after its first `n` bytes with `text`, unless the result is too long. */
 static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
 {
     const bool fits = n + strlen(text) < CLAIM_PATH;

@@ -1,6 +1,6 @@
 /*
  * cluster_actions.h - the actions that bloomgate cluster performs on a sharded filter
- * (sharded_filter.h): adding and checking keys (cluster_keys.c), and operations on the shards
+ * (sharded_filter.h): adding and checking keys (cmd_cluster.c), and operations on the shards
  * (cluster_shards.c).
  */
 #ifndef CLI_CLUSTER_ACTIONS_H

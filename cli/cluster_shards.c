@@ -309,7 +309,7 @@ int cluster_merge(struct cluster_work *w)
 
 struct shards_facts {
     struct shards_told told;
-    uint64_t capacity, items, bytes;
+    uint64_t capacity, bytes;
     /* `estimate` and `rate` are sums over all shards; `fullest` is the highest fill. */
     double estimate, rate, fullest;
     char kind[32];
@@ -343,8 +343,6 @@ static void facts_field(struct shards_facts *f, const struct reply_item *name,
                        (const char *)value->text.data);
     } else if (facts_is(name, "capacity") && value->type == ':') {
         f->capacity += (uint64_t)value->number;
-    } else if (facts_is(name, "items") && value->type == ':') {
-        f->items += (uint64_t)value->number;
     } else if (facts_is(name, "bytes") && value->type == ':') {
         f->bytes += (uint64_t)value->number;
     } else if (facts_is(name, "predicted_rate")) {
@@ -444,8 +442,7 @@ struct shard_dump {
     bg_errinfo why;
 };
 
-/* Stores a chunk. Returns false if the chunk does not follow the previous chunk, or if out of
- * memory. */
+/* Stores a chunk. Returns false if it does not follow the previous chunk, or if out of memory. */
 static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
 {
     if (chunk->offset == 0) {

@@ -220,8 +220,7 @@ static int build_size(struct build *b)
     return code;
 }
 
-/* Returns whether the filter's memory can be divided so that each thread has exclusive use of one
- * part. */
+/* Returns whether each thread can have exclusive use of a part of the filter's memory. */
 static bool build_is_divided(const struct build *b)
 {
     return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
@@ -289,14 +288,13 @@ static int build_identify_whole(const struct build *b, uint64_t *whole)
     *whole = identity_text(text);
     for (size_t i = 0; i < b->input.count && !code; i++) {
         uint64_t one = 0;
-        code = identity_content(b->input.paths[i], &one);
+        code = identity_find(b->input.paths[i], IDENTITY_CONTENT, &one);
         *whole = identity_mix(*whole, one);
     }
     return code;
 }
 
-/* Identifies the input. Called before any key is read, so that changes to the input during the
- * build are detected. */
+/* Identifies the input before any key is read, so that changes during the build are detected. */
 static int build_identify(struct build *b)
 {
     const struct build_options *o = b->options;
@@ -309,7 +307,7 @@ static int build_identify(struct build *b)
         return say_full("out of memory");
     }
     for (size_t i = 0; i < b->input.count && !code; i++) {
-        code = identity_file(b->input.paths[i], &b->files[i]);
+        code = identity_find(b->input.paths[i], IDENTITY_FILE, &b->files[i]);
     }
     return code;
 }
@@ -326,8 +324,7 @@ static int build_check_part(const struct build *b)
                           "again once the input is complete");
 }
 
-/* Returns the number of files that have been read completely or partially when the input is at a
- * position. */
+/* Returns the number of files read completely or partially up to a position. */
 static size_t build_files_read(const struct build *b, size_t at, uint64_t offset)
 {
     const size_t n = at + (offset > 0);
@@ -492,8 +489,7 @@ static int build_checkpoint(struct build *b)
     return code ? code : build_save(b, path, note);
 }
 
-/* Reads the input position that a checkpoint records, and checks that the checkpoint was written by
- * the same command. */
+/* Reads the input position from a checkpoint, which the same command must have written. */
 static int build_read_mark(const char *path, const bg_file_info *about, struct build *b,
                            size_t *at, uint64_t *offset)
 {
@@ -552,8 +548,7 @@ static int build_check_age(const struct build *b, const char *path, size_t files
     return code;
 }
 
-/* Checks that the files already read are unchanged. Files that have not been read yet are not
- * checked. */
+/* Checks that the files read so far are unchanged. */
 static int build_check_input(const struct build *b, const char *path,
                              const bg_file_info *about, size_t at, uint64_t offset)
 {

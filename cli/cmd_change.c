@@ -311,8 +311,7 @@ static int remove_check(const struct change *c)
                              c->file.path, bg_kind_name(kind), remove_kinds(kinds));
 }
 
-/* With --strict, reports the number of keys that were not in the filter, and returns CLI_NO if
- * there are any. */
+/* With --strict, returns CLI_NO if any key was not in the filter. */
 static int remove_judge(struct change *c)
 {
     const uint64_t missing = atomic_load(&c->keys) - atomic_load(&c->changed);

@@ -64,8 +64,7 @@ static bool check_ask(const struct check *c, struct chunk *chunk)
     return true;
 }
 
-/* Writes every record, preceded by its answer, "maybe" or "no". Returns the number of bytes
- * written. */
+/* Writes every record after its answer, "maybe" or "no". Returns the number of bytes. */
 static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
     char *const begin = to;

@@ -217,8 +217,7 @@ static const char zsh_end[] = "    esac\n"
                               "    compdef _bloomgate bloomgate\n"
                               "fi\n";
 
-/* Prints text for use within single quotes, with a backslash before each character in
- * `special`. */
+/* Prints text within single quotes, with a backslash before each character in `special`. */
 static void zsh_quoted(const char *text, const char *special)
 {
     char one[2] = "";

@@ -62,8 +62,7 @@ static void diff_headers(struct diff *d)
     diff_name(d, memcmp(a->key_id, b->key_id, sizeof a->key_id) != 0, "key id");
 }
 
-/* Compares the filters themselves if comparing the blocks is not conclusive. This comparison may
- * require a secret. */
+/* Compares the filters themselves, which may require a secret. */
 static int diff_equal(const struct diff_options *o, struct diff *d)
 {
     static struct filter_file a, b;

@@ -21,8 +21,7 @@ struct merge_options {
 
 static struct part_sets merge_parts; /* input parts from which the filters were built */
 
-/* Refuses filters with different numbers of shards, such as a filter and one of its own
- * shards. */
+/* Refuses different numbers of shards, such as a filter and one of its own shards. */
 static int merge_compare_shards(const struct filter_file *first,
                                 const struct filter_file *other)
 {

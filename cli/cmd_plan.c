@@ -374,13 +374,13 @@ static void report_best(const struct plan_rows *plans)
     char text[PLAN_TEXT];
     printf("\n");
     if (plans->best.err) {
-        columns_paragraph("No recommendation:", 0, plans->best.why);
+        columns_paragraph("No recommendation:", 0, COLUMNS_WIDTH, plans->best.why);
         return;
     }
     const bool asked = plans->ask.spec.kind != BG_KIND_AUTO;
     (void)snprintf(text, sizeof text, "%s; %s, %s false positives.", plan->reason,
                    BYTES_TEXT(plan->bytes), RATE_TEXT(plan->rate));
-    columns_paragraph(asked ? "Planned" : "Use", 2, text);
+    columns_paragraph(asked ? "Planned" : "Use", 2, COLUMNS_WIDTH, text);
     report_command(plans);
     report_latency(plans);
     report_automatic(plans);
@@ -391,7 +391,7 @@ static void report_hints(const struct plan_rows *plans)
     char text[PLAN_TEXT];
     for (size_t i = 0; plan_hint(plans, i, text); i++) {
         printf("%s", i ? "" : "\nAlternatives if:\n");
-        columns_paragraph("  -", 4, text);
+        columns_paragraph("  -", 4, COLUMNS_WIDTH, text);
     }
 }
 
@@ -495,8 +495,7 @@ static void plan_json_speed(struct json *json, const struct measured *speed)
     json_close(json, '}');
 }
 
-/* Prints the rate with more keys than planned, or null if the filter does not have space for these
- * keys. */
+/* Prints the rate with more keys than planned, or null if the filter has no space for them. */
 static void plan_json_then(struct json *json, const char *name,
                            const struct plan_row *row, double rate)
 {

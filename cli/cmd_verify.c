@@ -52,8 +52,7 @@ static void verify_json(const char *path, const bg_verify_report *report, bool a
     json_end(&json);
 }
 
-/* Returns the file name to print. If stdout is a terminal, control characters are replaced with
- * '?'. */
+/* Returns the file name to print; on a terminal, control characters are replaced with '?'. */
 static const char *verify_name(const char *path)
 {
     static char name[4096];

@@ -39,8 +39,7 @@ void columns_real(struct columns *columns, int digits, double value)
     columns_set(columns, text);
 }
 
-/* Shows three significant digits and a suffix such as k or M. Whole numbers below 1000 have no
- * fraction. */
+/* Shows three significant digits and a suffix. Whole numbers below 1000 have no fraction. */
 void columns_short(struct columns *columns, double value)
 {
     static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
@@ -110,18 +109,18 @@ void columns_print(const struct columns *columns)
     for (size_t i = 0; i < columns->refused_count; i++) {
         char name[COLUMNS_CELL];
         (void)snprintf(name, sizeof name, "  %s", columns->refused[i].name);
-        columns_paragraph(name, 15, columns->refused[i].why);
+        columns_paragraph(name, 15, COLUMNS_WIDTH, columns->refused[i].why);
     }
 }
 
-void columns_paragraph(const char *first, size_t indent, const char *text)
+void columns_paragraph(const char *first, size_t indent, size_t width, const char *text)
 {
     size_t column = strlen(first);
     bool begun = column >= indent && column > 0;
     printf("%s", first);
     while (*text) {
         const size_t word = strcspn(text, " ");
-        if (begun && column + 1 + word > COLUMNS_WIDTH) {
+        if (begun && column + 1 + word > width) {
             printf("\n");
             column = 0;
             begun = false;

@@ -42,8 +42,9 @@ void columns_refuse(struct columns *columns, const char *name, const char *why);
  * otherwise be wider than 100 characters. */
 void columns_print(const struct columns *columns);
 
-/* Prints a paragraph in lines of at most 100 characters, indented by `indent`. The first line
+/* Prints a paragraph in lines of at most `width` characters, indented by `indent`. The first line
  * starts with `first`, which may be longer than the indent. */
-void columns_paragraph(const char *first, size_t indent, const char *text);
+void columns_paragraph(const char *first, size_t indent, size_t width,
+                       const char *text);
 
 #endif

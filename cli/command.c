@@ -46,8 +46,7 @@ static const struct option common_table[] = {
 };
 const struct option_group common_options = { "General", common_table };
 
-/* Returns the bloomgate subcommand for an operation that other programs call `name`, or NULL if
- * there is none. */
+/* Returns the subcommand for an operation that other programs call `name`, or NULL. */
 static const char *command_elsewhere(const char *name)
 {
     static const char *const names[][2] = {

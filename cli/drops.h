@@ -66,8 +66,7 @@ void drops_begin(struct drops *drops, bg_filter *filter, uint64_t before, double
                  struct drops_sum past);
 void drops_end(struct drops *drops);
 
-/* Measures the rate of the whole filter, without sampling. Must not run concurrently with
- * drops_add. */
+/* Measures the rate of the whole filter. Must not run concurrently with drops_add. */
 void drops_look(struct drops *drops);
 
 /* Returns the totals over the earlier runs and this run, up to the last measurement. */

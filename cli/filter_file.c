@@ -75,8 +75,7 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
     recipe[0] = 0;
     while (!*recipe && (line = filter_find_line(line, filter_recipe_name)) != NULL) {
         line += sizeof filter_recipe_name - 1;
-        /* A recipe that is too long is truncated. It is then reported as unknown, and not mistaken
-         * for a missing recipe. */
+        /* A truncated recipe is reported as unknown, and not mistaken for a missing one. */
         (void)snprintf(recipe, KEY_RECIPE, "%.*s", (int)strcspn(line, "\n"), line);
     }
 }

@@ -56,8 +56,7 @@ int filter_expect_ours(const char *path);
 /* Returns whether the file is a text file that points to a bloomgate filter (bg_publish). */
 bool filter_is_pointer(const char *path);
 
-/* Returns whether, according to its first bytes, the file is a bloomgate filter or a pointer to
- * one. */
+/* Returns whether the file starts like a bloomgate filter or a pointer to one. */
 bool filter_looks_ours(const char *path);
 
 /* Sets the options for reading or creating a foreign filter, based on the command-line options and

@@ -139,8 +139,7 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     if (first >= end) {
         return 0;
     }
-    /* The last line of this part starts before `end`, so its separator is at offset end - 1 or
-     * later. */
+    /* The last line of this part starts before `end`; its separator is at end - 1 or later. */
     const size_t at = (size_t)(end - 1 - first);
     const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;

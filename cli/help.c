@@ -3,6 +3,7 @@
  * option tables (option.h). The pages use man(7) macros; the build runs bloomgate help --man to
  * create them.
  */
+#include "columns.h"
 #include "command.h"
 #include "roff.h"
 
@@ -13,22 +14,6 @@
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
-/* Prints text in the right column and wraps it. */
-static void help_wrap(const char *text)
-{
-    const size_t most = HELP_WIDTH - HELP_COLUMN;
-    while (strlen(text) > most) {
-        size_t n = most;
-        while (n > 0 && text[n] != ' ') {
-            n--;
-        }
-        n = n ? n : most;
-        printf("%.*s\n%*s", (int)n, text, HELP_COLUMN, "");
-        text += n + (text[n] == ' ');
-    }
-    printf("%s\n", text);
-}
-
 static void help_option(const struct option *option)
 {
     char left[80];
@@ -37,12 +22,11 @@ static void help_option(const struct option *option)
         snprintf(left, sizeof left, "  %c%c%c --%s%s%s", option->letter ? '-' : ' ',
                  option->letter ? option->letter : ' ', option->letter ? ',' : ' ',
                  option->name, takes ? " " : "", takes ? option->value : "");
-    if (n < HELP_COLUMN) {
-        printf("%-*s", HELP_COLUMN, left);
-    } else {
-        printf("%s\n%*s", left, HELP_COLUMN, "");
+    if (n >= HELP_COLUMN) {
+        printf("%s\n", left);
+        left[0] = 0;
     }
-    help_wrap(option->help);
+    columns_paragraph(left, HELP_COLUMN, HELP_WIDTH, option->help);
 }
 
 static void help_group(const struct option_group *group)

@@ -93,7 +93,7 @@ static bool identity_sample(int fd, uint64_t size, uint64_t *number)
     return true;
 }
 
-static int identity_find(const char *path, bool of_file, uint64_t *number)
+int identity_find(const char *path, enum identity_of of, uint64_t *number)
 {
     struct stat about;
     *number = 0;
@@ -109,22 +109,12 @@ static int identity_find(const char *path, bool of_file, uint64_t *number)
                                  (uint64_t)about.st_mtim.tv_nsec,
                                  (uint64_t)about.st_ctim.tv_sec,
                                  (uint64_t)about.st_ctim.tv_nsec };
-        for (size_t i = 0; of_file && i < sizeof its / sizeof *its; i++) {
+        for (size_t i = 0; of == IDENTITY_FILE && i < sizeof its / sizeof *its; i++) {
             *number = identity_mix(*number, its[i]);
         }
     }
     (void)close(fd);
     return code;
-}
-
-int identity_content(const char *path, uint64_t *number)
-{
-    return identity_find(path, false, number);
-}
-
-int identity_file(const char *path, uint64_t *number)
-{
-    return identity_find(path, true, number);
 }
 
 int identity_changed(const char *path, time_t *seconds)

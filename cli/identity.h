@@ -19,10 +19,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity of a file, which is 0 for anything other than a regular file. Both functions
- * report errors and return an exit code. */
-int identity_content(const char *path, uint64_t *number);
-int identity_file(const char *path, uint64_t *number);
+/* Computes the identity of a file, which is 0 for anything other than a regular file. Reports errors
+ * and returns an exit code. */
+enum identity_of { IDENTITY_CONTENT, IDENTITY_FILE };
+int identity_find(const char *path, enum identity_of of, uint64_t *number);
 
 /* identity_text returns the hash of a text. identity_mix adds a number to a combined hash, which
  * depends on the order of the numbers. The results are the same on all machines. */

@@ -262,8 +262,7 @@ static int input_open(struct input *input)
     return CLI_OK;
 }
 
-/* Reads more compressed bytes if all previously read bytes have been consumed. Returns false on
- * error. */
+/* Reads more compressed bytes if all earlier bytes have been consumed. Returns false on error. */
 static bool input_get_packed(struct input *input)
 {
     if (input->ahead_at < input->ahead_used) {

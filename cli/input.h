@@ -47,8 +47,7 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or refer to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Returns whether `path` refers to one of the input files, in which case writing to it would
- * destroy input. */
+/* Returns whether `path` is one of the input files, so that writing to it would destroy input. */
 bool input_reads(const struct input *input, const char *path);
 
 /* Returns whether all files are regular, uncompressed, and of known size. Such files can be read
@@ -71,8 +70,7 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
 /* Returns whether data can be read without waiting. Returns true if no file is open. */
 bool input_is_ready(const struct input *input);
 
-/* Continues reading at a position specified by earlier values of `at` and `offset`. Regular files
- * only. */
+/* Continues at a position given by earlier values of `at` and `offset`. Regular files only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 
 /* Skips the rest of the open file. */

@@ -94,8 +94,7 @@ struct arguments {
 bool option_read(const struct option_use *uses, void *options, char **arguments,
                  size_t count, struct arguments *left);
 
-/* Returns the option with this long name and sets *at to the offset of its field, or returns
- * NULL. */
+/* Returns the option with this long name, or NULL. Sets *at to the offset of its field. */
 const struct option *option_find(const struct option_use *uses, const char *name,
                                  size_t *at);
 

@@ -21,8 +21,7 @@ bool parts_are_in(const char *metadata)
     return filter_find_line(metadata, parts_name) != NULL;
 }
 
-/* Reads a list such as "1-3,7". Returns the text after the list, or NULL if the list is
- * malformed. */
+/* Reads a list such as "1-3,7". Returns the text after the list, or NULL if it is malformed. */
 static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
 {
     for (;;) {
@@ -111,8 +110,7 @@ int parts_take(struct part_sets *all, struct filter_file *file)
     return CLI_OK;
 }
 
-/* Writes the list of present or missing parts, such as "1-3,7". Returns false if the list does not
- * fit. */
+/* Lists the present or missing parts, such as "1-3,7". Returns false if the list does not fit. */
 static bool parts_list(const struct part_set *set, bool there, char *text, size_t room)
 {
     size_t used = 0;

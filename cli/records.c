@@ -345,8 +345,7 @@ static bool keys_find_others(const struct key_format *format, struct chunk *chun
     return true;
 }
 
-/* At the end of the input, a record may be truncated. Such a record ends at the end of the chunk.
- * See keys_make. */
+/* A record that is truncated at the end of the input ends at the end of the chunk. */
 static size_t keys_next_prefixed(const struct key_format *format,
                                  const struct chunk *chunk, size_t at)
 {
@@ -382,8 +381,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Copies records `first` to `last`, which are adjacent, to `to`. Returns the number of bytes
- * copied. */
+/* Copies records `first` to `last` to `to`. Returns the number of bytes copied. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -456,8 +454,7 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
     }
 }
 
-/* Writes a CSV field without its enclosing quotes to `to`. Two consecutive quotes inside the field
- * become one quote. */
+/* Writes a CSV field without its enclosing quotes to `to`. Two quotes inside become one. */
 static bg_bytes keys_unquote(bg_bytes field, char *to)
 {
     const char *from = field.data;

@@ -34,8 +34,7 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
 /* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
 int saving_write(struct saving *saving, bg_filter *filter, const char *path);
 
-/* A bg_file_progress_fn whose context is a struct progress. It returns false if a stop has been
- * requested. */
+/* A bg_file_progress_fn whose context is a struct progress; stops when a stop is requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);
 
 /* Prints a summary of the filter that is now in the file. */

@@ -70,8 +70,7 @@ bool out_write(const char *bytes, size_t n);
  * Used for data that is already recorded as written. */
 bool out_write_through(const char *bytes, size_t n);
 
-/* Flushes stdout. Returns `code`, or a different exit code if flushing or an earlier write
- * failed. */
+/* Flushes stdout. Returns `code`, or another exit code if this or an earlier write failed. */
 int out_finish(int code);
 
 /* Returns the exit code of the last error, or 0 if there was no error. */

@@ -9,8 +9,7 @@
 
 #include "bloomgate/all.h"
 
-/* Distinct keys: byte strings or, if `bytes` is NULL, consecutive integers starting at
- * `first`. */
+/* Distinct keys: byte strings or, if `bytes` is NULL, consecutive integers from `first`. */
 struct measure_keys {
     const bg_bytes *bytes;
     uint64_t first;

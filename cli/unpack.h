@@ -12,8 +12,7 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether the bytes may be the start of compressed data but are too few to detect its
- * format. */
+/* Returns whether the bytes are too few to detect a compressed format that they may start. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;
