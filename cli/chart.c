@@ -154,44 +154,31 @@ static const char *chart_label(const struct chart_axis *axis, double value,
 
 static const struct chart_font chart_small = { 12, chart_gray, "middle", false, false };
 
-/* Draws the grid, labels and title of the bottom axis. */
-static void chart_draw_x(FILE *to, const struct chart_axis *axis, double top,
-                         double tall)
+/* Draws the grid, labels and title of the bottom axis, or of the left axis if `is_y` is set. */
+static void chart_draw_axis(FILE *to, const struct chart_axis *axis, bool is_y,
+                            double top, double tall)
 {
     const struct chart_ticks ticks = chart_find_ticks(axis);
+    const struct chart_font title = { 12, chart_ink, "middle", false, is_y };
+    struct chart_font font = chart_small;
     char text[CHART_LABEL];
+    font.anchor = is_y ? "end" : "middle";
     for (size_t i = 0; i < ticks.count; i++) {
-        const double x = CHART_LEFT + CHART_PLOT * chart_place(axis, ticks.at[i]);
-        chart_rule(to, x, top, x, top + tall,
-                   ticks.named[i] ? chart_grid : chart_faint);
+        const double place = chart_place(axis, ticks.at[i]);
+        const double x = CHART_LEFT + CHART_PLOT * place, y = top + tall * (1 - place);
+        const char *color = ticks.named[i] ? chart_grid : chart_faint;
+        if (is_y) {
+            chart_rule(to, CHART_LEFT, y, CHART_LEFT + CHART_PLOT, y, color);
+        } else {
+            chart_rule(to, x, top, x, top + tall, color);
+        }
         if (ticks.named[i]) {
-            chart_text(to, x, top + tall + 17, chart_small,
-                       chart_label(axis, ticks.at[i], text));
+            chart_text(to, is_y ? CHART_LEFT - 8 : x, is_y ? y + 4 : top + tall + 17,
+                       font, chart_label(axis, ticks.at[i], text));
         }
     }
-    struct chart_font font = chart_small;
-    font.color = chart_ink;
-    chart_text(to, CHART_LEFT + CHART_PLOT / 2.0, top + tall + 38, font, axis->title);
-}
-
-static void chart_draw_y(FILE *to, const struct chart_axis *axis, double top,
-                         double tall)
-{
-    const struct chart_ticks ticks = chart_find_ticks(axis);
-    char text[CHART_LABEL];
-    struct chart_font font = chart_small;
-    font.anchor = "end";
-    for (size_t i = 0; i < ticks.count; i++) {
-        const double y = top + tall * (1 - chart_place(axis, ticks.at[i]));
-        chart_rule(to, CHART_LEFT, y, CHART_LEFT + CHART_PLOT, y,
-                   ticks.named[i] ? chart_grid : chart_faint);
-        if (ticks.named[i]) {
-            chart_text(to, CHART_LEFT - 8, y + 4, font,
-                       chart_label(axis, ticks.at[i], text));
-        }
-    }
-    font = (struct chart_font){ 12, chart_ink, "middle", false, true };
-    chart_text(to, 26, top + tall / 2, font, axis->title);
+    chart_text(to, is_y ? 26 : CHART_LEFT + CHART_PLOT / 2.0,
+               top + (is_y ? tall / 2 : tall + 38), title, axis->title);
 }
 
 static void chart_frame(FILE *to, double top, double tall)
@@ -327,8 +314,8 @@ void chart_add_lines(struct chart_page *page, const struct chart_lines *lines)
     }
     FILE *to = page->to;
     const double top = chart_heading(page, lines->title);
-    chart_draw_x(to, &lines->x, top, CHART_TALL);
-    chart_draw_y(to, &lines->y, top, CHART_TALL);
+    chart_draw_axis(to, &lines->x, false, top, CHART_TALL);
+    chart_draw_axis(to, &lines->y, true, top, CHART_TALL);
     (void)fprintf(to,
                   "<clipPath id=\"plot%d\"><rect x=\"%d\" y=\"%.1f\" width=\"%d\" "
                   "height=\"%d\"/></clipPath>\n",
@@ -400,7 +387,7 @@ void chart_add_bars(struct chart_page *page, const struct chart_bars *bars)
     /* Leave space within the frame for the value label of the longest bar. */
     const struct chart_axis axis = { bars->axis, false, 0, 1.12 * chart_most(bars),
                                      CHART_PLAIN };
-    chart_draw_x(to, &axis, top, tall);
+    chart_draw_axis(to, &axis, false, top, tall);
     for (size_t i = 0; i < bars->row_count; i++) {
         (void)fputs("<g class=\"row\">\n", to);
         chart_row(to, bars, &axis, i, top + 10 + row * (double)i);

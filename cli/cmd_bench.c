@@ -46,7 +46,6 @@ static const struct option bench_table[] = {
     OPT_FLAG("force", 'f', force, "overwrite FILE.svg"),
     OPT_END,
 };
-static const struct option_group bench_group = { "Measuring", bench_table };
 
 enum { BENCH_PASSES = 5 };
 
@@ -55,17 +54,6 @@ struct bench_row {
     bg_err err;          /* BG_OK, or the error that prevented the measurement */
     char why[PLAN_TEXT]; /* the error message, which refers to options by name */
     struct measured result;
-};
-
-struct bench_rows {
-    double rate;
-    uint64_t records;    /* records read */
-    size_t keys, absent; /* number of distinct keys; number of absent keys */
-    double key_bytes;    /* mean length */
-    bool cut;            /* reading stopped at --most keys; there is more input */
-    const char *hash;    /* name of the hash profile */
-    struct bench_row rows[PLAN_KINDS];
-    size_t count;
 };
 
 /* ---- Pool of keys ---------------------------------------------------------------------------------- */
@@ -239,7 +227,15 @@ struct bench {
     bg_bytes *absent;
     char *absent_memory;
     struct progress progress;
-    struct bench_rows rows;
+
+    double rate;
+    uint64_t records;          /* records read */
+    size_t keys, absent_count; /* number of distinct keys; number of absent keys */
+    double key_bytes;          /* mean length */
+    bool cut;                  /* reading stopped at --most keys; there is more input */
+    const char *hash;          /* name of the hash profile */
+    struct bench_row rows[PLAN_KINDS];
+    size_t count;
 };
 
 /* ---- Keys --------------------------------------------------------------------------------- */
@@ -249,7 +245,7 @@ static bool bench_keep(struct flow *flow, struct chunk *chunk)
     struct bench *b = flow->context;
     for (size_t i = 0; i < chunk->count; i++) {
         if (b->pool.count == b->most && !key_pool_has(&b->pool, chunk->keys[i])) {
-            b->rows.cut = true;
+            b->cut = true;
             return flow_fail(flow, CLI_OK);
         }
         if (!key_pool_add(&b->pool, chunk->keys[i])) {
@@ -257,7 +253,7 @@ static bool bench_keep(struct flow *flow, struct chunk *chunk)
                                             "smaller --most",
                                             b->pool.count));
         }
-        b->rows.records++;
+        b->records++;
     }
     return true;
 }
@@ -277,11 +273,11 @@ static int bench_read(struct bench *b, const struct arguments *arguments)
 
 static int bench_make_absent(struct bench *b)
 {
-    if (!key_pool_absent(&b->pool, &b->absent, &b->rows.absent, &b->absent_memory)) {
+    if (!key_pool_absent(&b->pool, &b->absent, &b->absent_count, &b->absent_memory)) {
         return say_full("out of memory; use a smaller --most");
     }
-    b->rows.keys = b->pool.count;
-    b->rows.key_bytes = (double)b->pool.bytes / (double)b->pool.count;
+    b->keys = b->pool.count;
+    b->key_bytes = (double)b->pool.bytes / (double)b->pool.count;
     return CLI_OK;
 }
 
@@ -292,12 +288,12 @@ static bool bench_row(struct bench *b, struct bench_row *row)
     bg_errinfo why;
     struct measure_task task = { .spec = BG_SPEC_INIT,
                                  .present = { b->pool.keys, 0, b->pool.count },
-                                 .absent = { b->absent, 0, b->rows.absent },
+                                 .absent = { b->absent, 0, b->absent_count },
                                  .build_passes = BENCH_PASSES,
                                  .lookup_passes = BENCH_PASSES };
     task.spec.kind = (uint32_t)row->kind;
     task.spec.items = b->pool.count;
-    task.spec.rate = b->rows.rate;
+    task.spec.rate = b->rate;
     task.spec.hash = b->secret.hash;
     row->err = measure_kind(&task, &row->result, &why);
     plan_explain(spec_words, &why, row->why);
@@ -307,10 +303,10 @@ static bool bench_row(struct bench *b, struct bench_row *row)
 static int bench_measure(struct bench *b)
 {
     int code = CLI_OK;
-    const uint64_t all = b->pool.bytes * b->rows.count;
+    const uint64_t all = b->pool.bytes * b->count;
     progress_begin(&b->progress, "measuring");
-    for (size_t i = 0; i < b->rows.count && !code; i++) {
-        if (stop_wanted() || !bench_row(b, &b->rows.rows[i])) {
+    for (size_t i = 0; i < b->count && !code; i++) {
+        if (stop_wanted() || !bench_row(b, &b->rows[i])) {
             code = CLI_INTERRUPTED;
         }
         progress_tick(&b->progress, b->pool.bytes * (i + 1), all);
@@ -326,7 +322,7 @@ static double bench_bits(const struct bench_row *row)
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 
-static void bench_heading(const struct bench_rows *bench)
+static void bench_heading(const struct bench *bench)
 {
     printf("%s distinct keys from %s%s records, %.1f bytes on average; hash profile "
            "%s; false-positive rate %s\n"
@@ -352,7 +348,7 @@ static void bench_line(const struct bench_row *row, struct columns *table)
     columns_set(table, RATE_TEXT(m->rate.value));
 }
 
-static void bench_print(const struct bench_rows *bench)
+static void bench_print(const struct bench *bench)
 {
     static struct columns table;
     bench_heading(bench);
@@ -402,13 +398,13 @@ static void bench_json_row(struct json *json, const struct bench_row *row)
     json_close(json, '}');
 }
 
-static void bench_print_json(const struct bench_rows *bench)
+static void bench_print_json(const struct bench *bench)
 {
     struct json json;
     json_begin(&json, "bloomgate.bench.1");
     json_count(&json, "records", bench->records);
     json_count(&json, "keys", bench->keys);
-    json_count(&json, "absent_keys", bench->absent);
+    json_count(&json, "absent_keys", bench->absent_count);
     json_bool(&json, "cut", bench->cut);
     json_real(&json, "key_bytes", bench->key_bytes);
     json_real(&json, "rate", bench->rate);
@@ -425,7 +421,7 @@ static void bench_print_json(const struct bench_rows *bench)
 
 /* ---- Charts ------------------------------------------------------------------------------------ */
 
-static int bench_plot(const struct bench_rows *bench, const char *path)
+static int bench_plot(const struct bench *bench, const char *path)
 {
     static const char *const series[] = { "batches, present", "batches, absent",
                                           "one by one" };
@@ -471,17 +467,17 @@ static int bench_read_kinds(struct bench *b)
     for (size_t i = 0; i < kinds->count; i++) {
         bg_kind kind = BG_KIND_AUTO;
         if (!bg_kind_parse(kinds->items[i], &kind) || kind == BG_KIND_AUTO) {
-            const char *near = nearest_name(kinds->items[i], names, PLAN_KINDS);
-            return say_usage("--kind: found '%s', expected a kind of filter such as "
-                             "blocked%s%s%s",
-                             kinds->items[i], near ? "; did you mean " : "",
-                             near ? near : "", near ? "?" : "");
+            return say_usage(
+                "--kind: found '%s', expected a kind of filter such as "
+                "blocked%s",
+                kinds->items[i],
+                SAY_HINT(nearest_name(kinds->items[i], names, PLAN_KINDS)));
         }
         wanted[kind - 1] = true;
     }
     for (size_t i = 0; i < PLAN_KINDS; i++) {
         if (wanted[i] || !kinds->count) {
-            b->rows.rows[b->rows.count++].kind = (bg_kind)(i + 1);
+            b->rows[b->count++].kind = (bg_kind)(i + 1);
         }
     }
     return CLI_OK;
@@ -491,7 +487,7 @@ static int bench_prepare(struct bench *b)
 {
     const struct bench_options *o = b->options;
     b->most = o->most ? o->most : BENCH_MAX;
-    b->rows.rate = o->rate > 0 ? o->rate : 0.01;
+    b->rate = o->rate > 0 ? o->rate : 0.01;
     if (b->most > KEY_POOL_MAX) {
         return say_usage("--most: found %" PRIu64 ", expected at most %d", b->most,
                          KEY_POOL_MAX);
@@ -500,7 +496,7 @@ static int bench_prepare(struct bench *b)
     code = code ? code : keys_format(&o->keys, &b->format);
     code = code ? code : secret_current(&o->hash, &b->secret);
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
-    b->rows.hash = bg_hash_name((bg_hash_profile)b->secret.hash.profile);
+    b->hash = bg_hash_name((bg_hash_profile)b->secret.hash.profile);
     return code || key_pool_begin(&b->pool) ? code : say_full("out of memory");
 }
 
@@ -509,18 +505,18 @@ static int bench_check(const struct bench *b)
 {
     int code = CLI_OK;
     size_t refused = 0;
-    for (size_t i = 0; i < b->rows.count; i++) {
-        const struct bench_row *row = &b->rows.rows[i];
+    for (size_t i = 0; i < b->count; i++) {
+        const struct bench_row *row = &b->rows[i];
         refused += row->err != BG_OK;
         if (!row->err && row->result.lost) {
             code = say_data("%s: %" PRIu64 " keys were lost; please report this bug",
                             bg_kind_name(row->kind), row->result.lost);
         }
     }
-    const struct bench_row *first = &b->rows.rows[0];
-    return refused < b->rows.count ? code
-                                   : say_failed(say_code(first->err), "%s: %s",
-                                                bg_kind_name(first->kind), first->why);
+    const struct bench_row *first = &b->rows[0];
+    return refused < b->count ? code
+                              : say_failed(say_code(first->err), "%s: %s",
+                                           bg_kind_name(first->kind), first->why);
 }
 
 static int bench_run(struct bench *b, const struct arguments *arguments)
@@ -533,12 +529,12 @@ static int bench_run(struct bench *b, const struct arguments *arguments)
         return code;
     }
     if (b->options->json) {
-        bench_print_json(&b->rows);
+        bench_print_json(b);
     } else {
-        bench_print(&b->rows);
+        bench_print(b);
     }
     code = bench_check(b);
-    return code || !b->options->plot ? code : bench_plot(&b->rows, b->options->plot);
+    return code || !b->options->plot ? code : bench_plot(b, b->options->plot);
 }
 
 static int bench_command(void *options, const struct arguments *arguments)
@@ -571,7 +567,7 @@ const struct command command_bench = {
         "it, which would be a bug, the command reports the error and exits with code "
         "3.",
     .size = sizeof(struct bench_options),
-    .uses = { { &bench_group, 0 },
+    .uses = { OPT_GROUP("Measuring", bench_table),
               { &key_options_group, offsetof(struct bench_options, keys) },
               { &hash_options_group, offsetof(struct bench_options, hash) } },
     .examples = { { "bloomgate bench --rate 0.1% urls.txt",

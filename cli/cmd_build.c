@@ -60,7 +60,6 @@ static const struct option build_table[] = {
     OPT_FLAG("resume", 0, resume, "continue from OUT.partial"),
     OPT_END,
 };
-static const struct option_group build_group = { "Building", build_table };
 
 /* The capacity of the first layer of a scalable filter if the number of keys is unknown. */
 enum { BUILD_FIRST_LAYER = 1 << 20 };
@@ -844,7 +843,7 @@ const struct command command_build = {
         "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),
     .arguments = { 1, COMMAND_ANY, "missing argument OUT" },
-    .uses = { { &build_group, 0 },
+    .uses = { OPT_GROUP("Building", build_table),
               { &spec_options_group, offsetof(struct build_options, spec) },
               { &key_options_group, offsetof(struct build_options, keys) },
               { &hash_options_group, offsetof(struct build_options, hash) } },

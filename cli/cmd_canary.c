@@ -31,7 +31,6 @@ static const struct option canary_table[] = {
     OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.canary.1)"),
     OPT_END,
 };
-static const struct option_group canary_group = { "Canaries", canary_table };
 
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
@@ -275,7 +274,7 @@ const struct command command_canary = {
         "hexadecimal. bloomgate canary --generation N then looks them up in a filter "
         "of any format whose keys are byte strings.",
     .size = sizeof(struct canary_options),
-    .uses = { { &canary_group, 0 },
+    .uses = { OPT_GROUP("Canaries", canary_table),
               { &open_options_group, offsetof(struct canary_options, open) } },
     .examples = { { "bloomgate canary seen.bg", "test whether the filter works" },
                   { "bloomgate canary --keys -g 7 | bloomgate add --as hex f.bf",

@@ -161,7 +161,6 @@ static const struct option add_table[] = {
     OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
     OPT_END,
 };
-static const struct option_group add_group = { "Adding", add_table };
 
 static bool add_keys(struct flow *flow, struct chunk *chunk)
 {
@@ -248,7 +247,7 @@ const struct command command_add = {
         "Commands that change the same file wait for each other.",
     .size = sizeof(struct change_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
-    .uses = { { &add_group, 0 },
+    .uses = { OPT_GROUP("Adding", add_table),
               { &save_options_group, offsetof(struct change_options, save) },
               { &key_options_group, offsetof(struct change_options, keys) },
               { &open_options_group, offsetof(struct change_options, open) } },
@@ -267,7 +266,6 @@ static const struct option remove_table[] = {
     OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
     OPT_END,
 };
-static const struct option_group remove_group = { "Removing", remove_table };
 
 enum { REMOVE_KINDS = 160 };
 
@@ -284,13 +282,10 @@ static bool remove_keys(struct flow *flow, struct chunk *chunk)
 /* Lists the kinds that support removal: "counting, cuckoo, quotient". */
 static const char *remove_kinds(char text[REMOVE_KINDS])
 {
-    size_t used = 0;
     text[0] = 0;
     for (int kind = 1; strcmp(bg_kind_name((bg_kind)kind), "unknown") != 0; kind++) {
-        if (bg_kind_traits((bg_kind)kind) & BG_TRAIT_REMOVE && used < REMOVE_KINDS) {
-            const int n = snprintf(text + used, REMOVE_KINDS - used, "%s%s",
-                                   used ? ", " : "", bg_kind_name((bg_kind)kind));
-            used += n > 0 ? (size_t)n : 0;
+        if (bg_kind_traits((bg_kind)kind) & BG_TRAIT_REMOVE) {
+            say_list(text, REMOVE_KINDS, bg_kind_name((bg_kind)kind));
         }
     }
     return text;
@@ -361,7 +356,7 @@ const struct command command_remove = {
         "replaced atomically at the end, or is unchanged if anything fails.",
     .size = sizeof(struct change_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
-    .uses = { { &remove_group, 0 },
+    .uses = { OPT_GROUP("Removing", remove_table),
               { &save_options_group, offsetof(struct change_options, save) },
               { &key_options_group, offsetof(struct change_options, keys) },
               { &open_options_group, offsetof(struct change_options, open) } },

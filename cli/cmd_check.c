@@ -33,7 +33,6 @@ static const struct option check_table[] = {
     OPT_COUNT("threads", 't', threads, "N", "number of threads (default: all cores)"),
     OPT_END,
 };
-static const struct option_group check_group = { "Checking", check_table };
 
 struct check {
     const struct check_options *options;
@@ -174,7 +173,7 @@ const struct command command_check = {
         "command exits at the first selected line.",
     .size = sizeof(struct check_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
-    .uses = { { &check_group, 0 },
+    .uses = { OPT_GROUP("Checking", check_table),
               { &key_options_group, offsetof(struct check_options, keys) },
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",

@@ -48,7 +48,6 @@ static const struct option cluster_table[] = {
              "expected certificate name (default: host; *: any)"),
     OPT_END,
 };
-static const struct option_group cluster_group = { "Cluster", cluster_table };
 
 static const struct option cluster_create_table[] = {
     OPT_COUNT("items", 'n', items, "N", "create: total number of keys in all shards"),
@@ -69,8 +68,6 @@ static const struct option cluster_create_table[] = {
     OPT_FLAG("force", 'f', force, "dump: overwrite existing files"),
     OPT_END,
 };
-static const struct option_group cluster_create_group = { "Actions",
-                                                          cluster_create_table };
 
 struct cluster_keys {
     struct cluster_work *work;
@@ -253,11 +250,10 @@ static cluster_action *cluster_find_action(const char *name)
             return cluster_runs[i];
         }
     }
-    const char *near = nearest_name(name, cluster_actions, n);
-    (void)say_usage("action: found '%s', expected create, add, check, info, merge, "
-                    "dump, drop or complete%s%s%s",
-                    name, near ? "; did you mean " : "", near ? near : "",
-                    near ? "?" : "");
+    (void)say_usage(
+        "action: found '%s', expected create, add, check, info, merge, dump, "
+        "drop or complete%s",
+        name, SAY_HINT(nearest_name(name, cluster_actions, n)));
     return NULL;
 }
 
@@ -372,8 +368,8 @@ const struct command command_cluster = {
         "passed as arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
     .arguments = { 2, COMMAND_ANY, "expected an action and the NAME of a filter" },
-    .uses = { { &cluster_group, 0 },
-              { &cluster_create_group, 0 },
+    .uses = { OPT_GROUP("Cluster", cluster_table),
+              OPT_GROUP("Actions", cluster_create_table),
               { &key_options_group, offsetof(struct cluster_settings, keys) } },
     .examples = { { "bloomgate cluster -C node1:6379 create -n 1e9 -p 0.1% seen",
                     "create a filter of 16 shards for a billion keys" },

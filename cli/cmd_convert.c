@@ -38,7 +38,6 @@ static const struct option convert_table[] = {
               "with --from-keys: seed or tweak, for some formats"),
     OPT_END,
 };
-static const struct option_group convert_group = { "Converting", convert_table };
 
 static const char convert_possible[] =
     "a filter does not store its keys, so conversion is possible only between "
@@ -277,7 +276,7 @@ const struct command command_convert = {
         "--format-version selects the version of a format, and --block-key sets the "
         "BIP 158 key.",
     .size = sizeof(struct convert_options),
-    .uses = { { &convert_group, 0 },
+    .uses = { OPT_GROUP("Converting", convert_table),
               { &save_options_group, offsetof(struct convert_options, save) },
               { &key_options_group, offsetof(struct convert_options, keys) },
               { &open_options_group, offsetof(struct convert_options, open) } },

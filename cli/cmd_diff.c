@@ -29,7 +29,6 @@ static const struct option diff_table[] = {
     OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.diff.1)"),
     OPT_END,
 };
-static const struct option_group diff_group = { "Comparing", diff_table };
 
 enum { DIFF_HEADER = 128 };
 
@@ -43,10 +42,8 @@ struct diff {
 
 static void diff_name(struct diff *d, bool differs, const char *name)
 {
-    const size_t used = strlen(d->header);
     if (differs) {
-        (void)snprintf(d->header + used, sizeof d->header - used, "%s%s",
-                       used ? ", " : "", name);
+        say_list(d->header, sizeof d->header, name);
     }
 }
 
@@ -71,15 +68,10 @@ static int diff_equal(const struct diff_options *o, struct diff *d)
         return CLI_OK;
     }
     int code = filter_open(d->a, &o->open, FILTER_OURS, KEY_TEXT, &a);
-    if (code) {
-        return code;
-    }
-    code = filter_open(d->b, &o->open, FILTER_OURS, KEY_TEXT, &b);
-    if (!code) {
-        d->same = bg_filter_equal(a.filter, b.filter);
-        filter_close(&b);
-    }
+    code = code ? code : filter_open(d->b, &o->open, FILTER_OURS, KEY_TEXT, &b);
+    d->same = !code && bg_filter_equal(a.filter, b.filter);
     filter_close(&a);
+    filter_close(&b);
     return code;
 }
 
@@ -210,7 +202,7 @@ const struct command command_diff = {
         "the new file before renaming it to OUT. A patch applies only to the file it "
         "was created for.",
     .size = sizeof(struct diff_options),
-    .uses = { { &diff_group, 0 },
+    .uses = { OPT_GROUP("Comparing", diff_table),
               { &open_ours_group, offsetof(struct diff_options, open) } },
     .examples = { { "bloomgate diff --patch day.patch monday.bg tuesday.bg",
                     "write a patch from Monday's to Tuesday's filter" },

@@ -19,43 +19,31 @@ static const struct option fold_table[] = {
               "number of times to halve the filter (default: 1)"),
     OPT_END,
 };
-static const struct option_group fold_group = { "Folding", fold_table };
 
-static int fold_filter(const struct fold_options *o, const struct filter_file *file,
-                       const char *to)
+static int fold_command(void *options, const struct arguments *arguments)
 {
+    const struct fold_options *o = options;
+    static struct filter_file file;
     static struct saving saving;
+    const char *to = arguments->items[0], *from = arguments->items[1];
+    const uint32_t times = o->times ? (uint32_t)o->times : 1;
     bg_filter *folded = NULL;
     bg_errinfo why;
-    int code = saving_begin(&o->save, &file->about, &saving);
-    if (!code
-        && bg_filter_fold(file->filter, o->times ? (uint32_t)o->times : 1, &folded,
-                          &why)) {
-        code = say_error(file->path, &why);
+    if (o->times > 63) {
+        return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
+    }
+    int code = filter_claim(to, o->save.force);
+    code = code ? code : filter_open(from, &o->open, FILTER_OURS, KEY_TEXT, &file);
+    code = code ? code : saving_begin(&o->save, &file.about, &saving);
+    if (!code && bg_filter_fold(file.filter, times, &folded, &why)) {
+        code = say_error(from, &why);
     }
     code = code ? code : saving_write(&saving, folded, to);
     if (!code) {
         saving_tell(folded, to);
     }
     bg_filter_free(folded);
-    return code;
-}
-
-static int fold_command(void *options, const struct arguments *arguments)
-{
-    const struct fold_options *o = options;
-    static struct filter_file file;
-    if (o->times > 63) {
-        return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
-    }
-    int code = filter_claim(arguments->items[0], o->save.force);
-    code =
-        code ? code
-             : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT, &file);
-    if (!code) {
-        code = fold_filter(o, &file, arguments->items[0]);
-        filter_close(&file);
-    }
+    filter_close(&file);
     return code;
 }
 
@@ -73,7 +61,7 @@ const struct command command_fold = {
         "folded.",
     .size = sizeof(struct fold_options),
     .arguments = { 2, 2, "expected OUT and one FILTER" },
-    .uses = { { &fold_group, 0 },
+    .uses = { OPT_GROUP("Folding", fold_table),
               { &save_options_group, offsetof(struct fold_options, save) },
               { &open_ours_group, offsetof(struct fold_options, open) } },
     .examples = { { "bloomgate fold small.bg large.bg", "halve the size" },

@@ -34,7 +34,6 @@ static const struct option info_table[] = {
     OPT_FLAG("force", 'f', force, "overwrite FILE"),
     OPT_END,
 };
-static const struct option_group info_group = { "Output", info_table };
 
 /* ---- Facts ----------------------------------------------------------------------------------------- */
 
@@ -194,8 +193,9 @@ static void info_time(uint64_t seconds, char text[INFO_TIME])
 
 /* ---- Text: one fact per line ----------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void info_row(const char *name,
-                                                           const char *format, ...)
+/* Prints a fact, which may contain untrusted text, unless it does not apply. */
+__attribute__((format(printf, 3, 4))) static void
+info_row_if(bool applies, const char *name, const char *format, ...)
 {
     va_list arguments;
     char text[BG_METADATA_MAX];
@@ -203,8 +203,12 @@ __attribute__((format(printf, 2, 3))) static void info_row(const char *name,
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     say_tame(text, strlen(text));
-    printf("  %-12s %s\n", name, text);
+    if (applies) {
+        printf("  %-12s %s\n", name, text);
+    }
 }
+
+#define info_row(...) info_row_if(true, __VA_ARGS__)
 
 static void info_notes(const char *metadata)
 {
@@ -256,9 +260,7 @@ static void info_hash(const bg_file_info *about)
     } else {
         info_row("hash", "%s", name);
     }
-    if (*id) {
-        info_row("key id", "%s", id);
-    }
+    info_row_if(*id != 0, "key id", "%s", id);
 }
 
 static void info_content(const bg_filter_info *info)
@@ -300,12 +302,8 @@ static void info_geometry(const bg_file_info *about)
 {
     info_row("kind", "%s", bg_kind_name((bg_kind)about->kind));
     info_row("geometry", "k %u, %s units", about->k, COUNT_TEXT(about->units));
-    if (about->width) {
-        info_row("width", "%u", about->width);
-    }
-    if (about->shards > 1) {
-        info_row("shards", "%u", about->shards);
-    }
+    info_row_if(about->width != 0, "width", "%u", about->width);
+    info_row_if(about->shards > 1, "shards", "%u", about->shards);
 }
 
 static void info_file(const struct info_facts *facts)
@@ -353,15 +351,9 @@ static void info_print_foreign(const struct info_facts *facts)
     static const char *const forms[] = { "?", "bytes", "utf16", "int32", "int64" };
     const bg_foreign_info *f = &facts->foreign;
     info_row("format", "%s", bg_foreign_name((bg_foreign_format)f->format));
-    if (f->version) {
-        info_row("version", "%u", f->version);
-    }
-    if (f->k) {
-        info_row("geometry", "k %u", f->k);
-    }
-    if (f->parts != 1) {
-        info_row("parts", "%u", f->parts);
-    }
+    info_row_if(f->version != 0, "version", "%u", f->version);
+    info_row_if(f->k != 0, "geometry", "k %u", f->k);
+    info_row_if(f->parts != 1, "parts", "%u", f->parts);
     info_size(f->bits, (f->bits + 7) / 8, facts->bits_per_key);
     info_design(f->design, 0);
     info_row("keys", "interpreted as %s", f->keys < 5 ? forms[f->keys] : "?");
@@ -792,7 +784,7 @@ const struct command command_info = {
         "filter that fills evenly, all cells look alike.",
     .size = sizeof(struct info_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
-    .uses = { { &info_group, 0 },
+    .uses = { OPT_GROUP("Output", info_table),
               { &open_options_group, offsetof(struct info_options, open) } },
     .examples = { { "bloomgate info seen.bg", "describe a file" },
                   { "bloomgate info --json *.bg | jq -r '[.file, .health] | @tsv'",

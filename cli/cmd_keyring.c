@@ -16,7 +16,6 @@ static const struct option keyring_table[] = {
     OPT_TEXT("new", 0, name, "NAME", "append a new secret with this name to FILE"),
     OPT_END,
 };
-static const struct option_group keyring_group = { "Secrets", keyring_table };
 
 /* Returns the index of the last secret that is not retired. New filters use this secret. */
 static size_t keyring_current(const bg_keyring *ring)
@@ -79,7 +78,7 @@ const struct command command_keyring = {
         "never the secret itself: if the keyring is lost, its filters are lost. To "
         "retire a secret, append \"retired\" to its line with an editor.",
     .size = sizeof(struct keyring_options),
-    .uses = { { &keyring_group, 0 } },
+    .uses = { OPT_GROUP("Secrets", keyring_table) },
     .examples = { { "bloomgate keyring --new 2026-11 secrets",
                     "create a keyring, or add a secret to it" },
                   { "bloomgate keyring secrets", "list the names of the secrets" } },

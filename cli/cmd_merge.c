@@ -79,15 +79,10 @@ static int merge_command(void *options, const struct arguments *arguments)
     const struct merge_options *o = options;
     static struct filter_file first;
     static struct saving saving;
-    const char *to = arguments->items[0];
+    const char *to = arguments->items[0], *from = arguments->items[1];
     int code = filter_claim(to, o->save.force);
-    code = code ? code
-                : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT,
-                              &first);
-    if (code) {
-        return code;
-    }
-    code = parts_take(&merge_parts, &first);
+    code = code ? code : filter_open(from, &o->open, FILTER_OURS, KEY_TEXT, &first);
+    code = code ? code : parts_take(&merge_parts, &first);
     code = code ? code : saving_begin(&o->save, &first.about, &saving);
     for (size_t i = 2; i < arguments->count && !code; i++) {
         code = stop_wanted() ? (int)CLI_INTERRUPTED

@@ -50,7 +50,6 @@ static const struct option plan_table[] = {
     OPT_FLAG("force", 'f', force, "overwrite FILE.svg"),
     OPT_END,
 };
-static const struct option_group plan_group = { "Planning", plan_table };
 
 /* ---- Request --------------------------------------------------------------------------------------- */
 
@@ -739,7 +738,7 @@ const struct command command_plan = {
         "the number of keys, and bits per key against the rate.",
     .size = sizeof(struct plan_options),
     .uses = { { &spec_options_group, offsetof(struct plan_options, spec) },
-              { &plan_group, 0 } },
+              OPT_GROUP("Planning", plan_table) },
     .examples = { { "bloomgate plan -n 100M -p 0.1%",
                     "compare all kinds and get a recommendation" },
                   { "bloomgate plan -n 1G --bytes 2Gi --plot plan.svg",

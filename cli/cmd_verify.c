@@ -25,7 +25,6 @@ static const struct option verify_table[] = {
     OPT_FLAG("json", 0, json, "print a JSON object per file (bloomgate.verify.1)"),
     OPT_END,
 };
-static const struct option_group verify_group = { "Verifying", verify_table };
 
 static const char verify_schema[] = "bloomgate.verify.1";
 
@@ -191,7 +190,7 @@ const struct command command_verify = {
         "only the structure can be checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
-    .uses = { { &verify_group, 0 },
+    .uses = { OPT_GROUP("Verifying", verify_table),
               { &open_options_group, offsetof(struct verify_options, open) } },
     .examples = { { "bloomgate verify /var/lib/app/*.bg", "check all filters" },
                   { "bloomgate verify -q --keyring ring *.bg",

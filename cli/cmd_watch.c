@@ -43,7 +43,6 @@ static const struct option watch_table[] = {
     OPT_TEXT("keyring", 0, keyring, "FILE", "file with the secrets of keyed filters"),
     OPT_END,
 };
-static const struct option_group watch_group = { "Watching", watch_table };
 
 enum { WATCH_HISTORY = 60, WATCH_BAR = 40, WATCH_KEPT = 160 };
 
@@ -563,7 +562,7 @@ const struct command command_watch = {
         "state and exits. For filters with a secret, only the header is shown, unless "
         "--keyring is set.",
     .size = sizeof(struct watch_options),
-    .uses = { { &watch_group, 0 } },
+    .uses = { OPT_GROUP("Watching", watch_table) },
     .examples = { { "bloomgate watch seen.bg", "watch a file until q is pressed" },
                   { "bloomgate watch -i 10s seen.bg >> seen.log",
                     "log one line for every change" } },

@@ -71,8 +71,7 @@ int command_unknown(const char *name)
     }
     const char *near = command_elsewhere(name);
     near = near ? near : nearest_name(name, names, COMMAND_COUNT);
-    return near ? say_usage("unknown subcommand '%s'; did you mean %s?", name, near)
-                : say_usage("unknown subcommand '%s'", name);
+    return say_usage("unknown subcommand '%s'%s", name, SAY_HINT(near));
 }
 
 void command_options(const struct command *command,

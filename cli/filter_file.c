@@ -1,6 +1,7 @@
 /* filter_file.c - see filter_file.h. */
 #include "filter_file.h"
 
+#include "input.h"
 #include "letters.h"
 #include "replace_file.h"
 #include "say.h"
@@ -168,15 +169,8 @@ static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
     struct stat about;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
-        return false;
-    }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return got >= (ssize_t)n && memcmp(first, with, n) == 0;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode)
+           && input_peek(path, first, sizeof first) >= n && memcmp(first, with, n) == 0;
 }
 
 bool filter_is_pointer(const char *path)
@@ -374,15 +368,12 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
                                 int *found)
 {
     bg_foreign *only = NULL;
-    size_t used = 0;
     *found = 0;
     names[0] = 0;
     for (int i = 1; filter_formats[FORMAT_OURS + i]; i++) {
         bg_foreign *foreign = filter_read_foreign(i, all, how, NULL);
         if (foreign) {
-            const int n = snprintf(names + used, 256 - used, "%s%s", *found ? ", " : "",
-                                   filter_formats[FORMAT_OURS + i]);
-            used += n > 0 ? (size_t)n : 0;
+            say_list(names, 256, filter_formats[FORMAT_OURS + i]);
             bg_foreign_free(only);
             only = foreign;
             ++*found;

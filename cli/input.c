@@ -38,16 +38,22 @@ static bool input_size_of(const char *path, uint64_t *size)
     return S_ISREG(about.st_mode);
 }
 
+size_t input_peek(const char *path, char *to, size_t room)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, to, room) : 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return n > 0 ? (size_t)n : 0;
+}
+
 /* Returns whether a regular file is compressed and will be decompressed while it is read. */
 static bool input_is_packed(const char *path)
 {
     char first[4];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, first, sizeof first) : 0;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return n > 0 && unpack_recognise(first, (size_t)n) != UNPACK_PLAIN;
+    const size_t n = input_peek(path, first, sizeof first);
+    return n > 0 && unpack_recognise(first, n) != UNPACK_PLAIN;
 }
 
 bool input_is_same_file(const char *a, const char *b)

@@ -47,6 +47,9 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or refer to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
+/* Reads the first bytes of a file. Returns their number, or 0 on error. */
+size_t input_peek(const char *path, char *to, size_t room);
+
 /* Returns whether `path` is one of the input files, so that writing to it would destroy input. */
 bool input_reads(const struct input *input, const char *path);
 

@@ -24,12 +24,9 @@ static void option_unknown(const struct option_use *uses, const char *name)
             names[n++] = o->name;
         }
     }
-    const char *near = nearest_name(name, names, n);
-    if (near) {
-        (void)say_usage("unknown option --%s; did you mean --%s?", name, near);
-    } else {
-        (void)say_usage("unknown option --%s", name);
-    }
+    char hint[SAY_HINT_TEXT];
+    (void)say_usage("unknown option --%s%s", name,
+                    say_hint("--", nearest_name(name, names, n), hint));
 }
 
 /* Finds an option by its long name or, if `name` is NULL, by its letter. */
@@ -81,15 +78,11 @@ static bool option_choose(const struct option *option, const char *text, int *ch
         n++;
     }
     char all[512] = "";
-    for (size_t i = 0, used = 0; i < n && used < sizeof all; i++) {
-        const int more = snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "",
-                                  option->choices[i]);
-        used += more > 0 ? (size_t)more : sizeof all;
+    for (size_t i = 0; i < n; i++) {
+        say_list(all, sizeof all, option->choices[i]);
     }
-    const char *near = nearest_name(text, option->choices, n);
-    (void)say_usage("--%s: found '%s', expected one of %s%s%s%s", option->name, text,
-                    all, near ? "; did you mean " : "", near ? near : "",
-                    near ? "?" : "");
+    (void)say_usage("--%s: found '%s', expected one of %s%s", option->name, text, all,
+                    SAY_HINT(nearest_name(text, option->choices, n)));
     return false;
 }
 

@@ -80,6 +80,12 @@ struct option_use {
     size_t at;
 };
 
+/* Uses a table whose fields are in the subcommand's own struct. */
+#define OPT_GROUP(title, table)                                                        \
+    {                                                                                  \
+        &(const struct option_group){ title, table }, 0                                \
+    }
+
 /* The command-line arguments that are not options. */
 struct arguments {
     char **items;

@@ -103,6 +103,21 @@ int say_usage(const char *format, ...)
     return CLI_USAGE;
 }
 
+void say_list(char *text, size_t room, const char *name)
+{
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, room - used, "%s%s", used ? ", " : "", name);
+}
+
+const char *say_hint(const char *prefix, const char *near, char text[SAY_HINT_TEXT])
+{
+    text[0] = 0;
+    if (near) {
+        (void)snprintf(text, SAY_HINT_TEXT, "; did you mean %s%s?", prefix, near);
+    }
+    return text;
+}
+
 enum cli_exit say_code(bg_err err)
 {
     switch (err) {

@@ -49,6 +49,14 @@ int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define say_data(...)    say_failed(CLI_DATA, __VA_ARGS__)
 #define say_full(...)    say_failed(CLI_FULL, __VA_ARGS__)
 
+/* Appends a name to a list such as "counting, cuckoo", which is initially "". */
+void say_list(char *text, size_t room, const char *name);
+
+/* Returns "; did you mean NAME?", or "" if `near` is NULL, until the end of the enclosing block. */
+#define SAY_HINT(near) say_hint("", near, (char[SAY_HINT_TEXT]){ "" })
+enum { SAY_HINT_TEXT = 64 };
+const char *say_hint(const char *prefix, const char *near, char text[SAY_HINT_TEXT]);
+
 /* Prints a library error. `about` is the file or option that the error concerns, or NULL. */
 int say_error(const char *about, const bg_errinfo *why);
 enum cli_exit say_code(bg_err err);

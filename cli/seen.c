@@ -7,7 +7,6 @@
 #include "say.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,15 +48,10 @@ static uint64_t seen_count(const struct key_format *format, const char *path,
 {
     static char sample[SEEN_SAMPLE];
     uint64_t records = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, sample, sizeof sample);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    for (ssize_t i = 0; i < n; i++) {
+    *bytes = input_peek(path, sample, sizeof sample);
+    for (size_t i = 0; i < *bytes; i++) {
         records += sample[i] == format->separator;
     }
-    *bytes = n > 0 ? (uint64_t)n : 0;
     return records;
 }
 

@@ -13,7 +13,6 @@
 #define CLI_SEEN_H
 
 #include "claim.h"
-#include "drops.h"
 #include "filter_file.h"
 #include "input.h"
 #include "option.h"
@@ -26,6 +25,12 @@ struct seen_options {
     bool unordered;
 };
 extern const struct option_group seen_options_group;
+
+/* Totals over all runs with the same state. */
+struct drops_sum {
+    uint64_t unique; /* number of lines reported new */
+    double wrong;    /* expected number of wrongly dropped lines */
+};
 
 enum { SEEN_WINDOW = 64 }; /* buffer size for the value of --window */
 

@@ -22,11 +22,11 @@ static void stop_heard(int number)
     }
 }
 
-static void stop_on(int number, int flags)
+static void stop_set(int number, void (*handler)(int), int flags)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = stop_heard;
+    action.sa_handler = handler;
     action.sa_flags = flags; /* no SA_RESTART, so that blocking calls fail with EINTR */
     (void)sigaction(number, &action, NULL);
 }
@@ -37,30 +37,23 @@ static bool stop_is_ignored(int number)
     return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-static void stop_ignore(int number)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = SIG_IGN;
-    (void)sigaction(number, &action, NULL);
-}
-
 void stop_prepare(void)
 {
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         /* Continue without the pipe: signals still interrupt the main thread. */
         stop_pipe[0] = stop_pipe[1] = -1;
     }
-    stop_on(SIGINT, (int)SA_RESETHAND);
-    stop_on(SIGTERM, (int)SA_RESETHAND);
-    stop_on(SIGXCPU, (int)SA_RESETHAND);
+    stop_set(SIGINT, stop_heard, (int)SA_RESETHAND);
+    stop_set(SIGTERM, stop_heard, (int)SA_RESETHAND);
+    stop_set(SIGXCPU, stop_heard, (int)SA_RESETHAND);
     if (!stop_is_ignored(SIGHUP)) { /* nohup */
         /* When a terminal closes, the kernel and the shell both send SIGHUP. The second signal must
          * not interrupt the shutdown that the first signal started. */
-        stop_on(SIGHUP, 0);
+        stop_set(SIGHUP, stop_heard, 0);
     }
-    stop_ignore(SIGPIPE);
-    stop_ignore(SIGXFSZ); /* so that writes beyond the size limit fail with EFBIG */
+    stop_set(SIGPIPE, SIG_IGN, 0);
+    stop_set(SIGXFSZ, SIG_IGN,
+             0); /* so that writes beyond the size limit fail with EFBIG */
 }
 
 bool stop_wanted(void)
