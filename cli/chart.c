@@ -30,7 +30,7 @@ static const char *const chart_colors[] = { "#0072b2", "#e69f00", "#009e73", "#c
                                             "#56b4e9", "#d55e00", "#000000" };
 enum { CHART_COLORS = sizeof chart_colors / sizeof *chart_colors };
 
-/* ---- Text -------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 struct chart_font {
     int size;
@@ -65,7 +65,7 @@ static void chart_rule(FILE *to, double x1, double y1, double x2, double y2,
                   x1, y1, x2, y2, color);
 }
 
-/* ---- Axes --------------------------------------------------------------------------------- */
+/* ---- Axes ------------------------------------------------------------------------------------ */
 
 struct chart_ticks {
     double at[CHART_TICKS];
@@ -189,7 +189,7 @@ static void chart_frame(FILE *to, double top, double tall)
                   CHART_LEFT, top, CHART_PLOT, tall, chart_gray);
 }
 
-/* ---- Lines --------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Draws one of six shapes around a point. */
 static void chart_marker(FILE *to, double x, double y, unsigned style)
@@ -336,7 +336,7 @@ void chart_add_lines(struct chart_page *page, const struct chart_lines *lines)
     page->height = top + CHART_TALL + 66;
 }
 
-/* ---- Bars ----------------------------------------------------------------------------------- */
+/* ---- Bars ------------------------------------------------------------------------------------ */
 
 static double chart_most(const struct chart_bars *bars)
 {

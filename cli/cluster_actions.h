@@ -37,8 +37,7 @@ struct cluster_work {
     const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
-/* Expands X(name) for all actions. cluster_NAME performs an action. It reports errors, and returns an
- * exit code. */
+/* Expands X(name) for all actions. cluster_NAME performs an action and returns an exit code. */
 #define CLUSTER_ACTIONS(X)                                                             \
     X(create) X(add) X(check) X(info) X(merge) X(dump) X(drop) X(complete)
 #define CLUSTER_DECLARE(name) int cluster_##name(struct cluster_work *work);

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Replies of shards -------------------------------------------------------------------------- */
+/* ---- Replies of shards ----------------------------------------------------------------------- */
 
 /* The number of replies of each kind, and the first error. */
 struct shards_told {
@@ -54,7 +54,7 @@ static void shards_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Sends a command to all shards, whose replies `order` counts in `told`. Reports the first error. */
+/* Sends a command to all shards. `order` counts the replies in `told`. Reports the first error. */
 static int shards_send(struct cluster_work *w, const struct sharded_order *order,
                        const struct shards_told *told)
 {
@@ -80,7 +80,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
     return shards_send(w, order, told);
 }
 
-/* ---- Witnesses ---------------------------------------------------------------------------------- */
+/* ---- Witnesses ------------------------------------------------------------------------------- */
 
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
@@ -148,7 +148,7 @@ int cluster_complete(struct cluster_work *w)
     return CLI_OK;
 }
 
-/* ---- create and drop ---------------------------------------------------------------------------- */
+/* ---- create and drop ------------------------------------------------------------------------- */
 
 static void create_missing(void *context, uint32_t shard, bg_bytes reply)
 {
@@ -258,7 +258,7 @@ int cluster_drop(struct cluster_work *w)
     return code ? code : told.ones ? CLI_OK : CLI_NO;
 }
 
-/* ---- merge -------------------------------------------------------------------------------------- */
+/* ---- merge ----------------------------------------------------------------------------------- */
 
 int cluster_merge(struct cluster_work *w)
 {
@@ -305,7 +305,7 @@ int cluster_merge(struct cluster_work *w)
     return code;
 }
 
-/* ---- info --------------------------------------------------------------------------------------- */
+/* ---- info ------------------------------------------------------------------------------------ */
 
 struct shards_facts {
     struct shards_told told;
@@ -421,7 +421,7 @@ int cluster_info(struct cluster_work *w)
     return code ? code : info_print(w, &facts);
 }
 
-/* ---- dump ------------------------------------------------------------------------------------------ */
+/* ---- dump ------------------------------------------------------------------------------------ */
 
 static int64_t dump_cursor(const struct reply_item *item)
 {

@@ -56,10 +56,10 @@ struct bench_row {
     struct measured result;
 };
 
-/* ---- Pool of keys ---------------------------------------------------------------------------------- */
+/* ---- Pool of keys ---------------------------------------------------------------------------- */
 
-/* A set of distinct keys in memory. Keys are stored in blocks and never move. The table contains key
- * indexes and is at most half full. */
+/* A set of distinct keys. Keys are stored in blocks and never move. The table contains key indexes
+ * and is at most half full. */
 
 enum { POOL_BLOCK = 1 << 20, POOL_FIRST = 1024 };
 
@@ -238,7 +238,7 @@ struct bench {
     size_t count;
 };
 
-/* ---- Keys --------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static bool bench_keep(struct flow *flow, struct chunk *chunk)
 {
@@ -281,7 +281,7 @@ static int bench_make_absent(struct bench *b)
     return CLI_OK;
 }
 
-/* ---- Measuring ------------------------------------------------------------------------------ */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 static bool bench_row(struct bench *b, struct bench_row *row)
 {
@@ -320,7 +320,7 @@ static double bench_bits(const struct bench_row *row)
     return 8 * (double)row->result.bytes / (double)row->result.keys;
 }
 
-/* ---- Table ---------------------------------------------------------------------------------- */
+/* ---- Table ----------------------------------------------------------------------------------- */
 
 static void bench_heading(const struct bench *bench)
 {
@@ -419,7 +419,7 @@ static void bench_print_json(const struct bench *bench)
     json_end(&json);
 }
 
-/* ---- Charts ------------------------------------------------------------------------------------ */
+/* ---- Charts ---------------------------------------------------------------------------------- */
 
 static int bench_plot(const struct bench *bench, const char *path)
 {
@@ -453,7 +453,7 @@ static int bench_plot(const struct bench *bench, const char *path)
     return chart_save(&page, path);
 }
 
-/* ---- Command ---------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 static int bench_read_kinds(struct bench *b)
 {

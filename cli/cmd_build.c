@@ -65,8 +65,8 @@ static const struct option build_table[] = {
 enum { BUILD_FIRST_LAYER = 1 << 20 };
 
 /*
- * Hashes of keys in order of arrival, including duplicates. A bg_builder creates a filter from a set
- * of keys, so a key that occurs twice is added only once. Kinds that can remove keys
+ * Hashes of keys in order of arrival, including duplicates. A bg_builder creates a filter from a
+ * set of keys, so a key that occurs twice is added only once. Kinds that can remove keys
  * (BG_TRAIT_REMOVE) count how many times a key was added, and a key is deleted only after it has
  * been removed that many times. Keys for these kinds are therefore collected here.
  */
@@ -99,7 +99,7 @@ struct build {
     atomic_uint_fast64_t keys, news;
 };
 
-/* ---- Keys --------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static bool build_add(struct flow *flow, struct chunk *chunk)
 {
@@ -163,7 +163,7 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* ---- Size ---------------------------------------------------------------------------------- */
+/* ---- Size ------------------------------------------------------------------------------------ */
 
 /* Counts the keys, in the first of two passes. */
 static int build_count_keys(struct build *b)
@@ -266,10 +266,9 @@ static int build_make(struct build *b)
                : CLI_OK;
 }
 
-/* ---- Input identity --------------------------------------------------------------------------- */
+/* ---- Input identity -------------------------------------------------------------------------- */
 
-/* Describes how the input is split into records and fields. (The recipe describes how fields are
- * converted.) */
+/* Describes how the input is split into records and fields; the recipe is not included. */
 static void build_cut(const struct build *b, char text[256])
 {
     const struct key_format *f = &b->format;
@@ -438,7 +437,7 @@ static bool build_canaries(struct build *b)
     return good;
 }
 
-/* ---- Checkpoints ------------------------------------------------------------------------------ */
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
@@ -611,7 +610,7 @@ static int build_resume(struct build *b)
     return code ? code : input_go_to(&b->input, at, offset);
 }
 
-/* ---- Command ----------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 /* Runs the build in legs. After a leg that took at least half of the requested interval, saves a
  * checkpoint; after a shorter leg, doubles the length of the legs. */

@@ -77,8 +77,7 @@ static void canary_print_keys(uint64_t generation)
     }
 }
 
-/* Absent canary i is present canary 0 with the letter "a" instead of "p" and with i in its last 4
- * bytes. */
+/* Absent canary i is present canary 0 with "a" instead of "p", and i in its last 4 bytes. */
 static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, 0, key);

@@ -152,7 +152,7 @@ static int change_save(struct change *c)
                           : foreign_save(c->file.foreign, c->to);
 }
 
-/* ---- add -------------------------------------------------------------------------------------- */
+/* ---- add ------------------------------------------------------------------------------------- */
 
 #define OPT_STRUCT struct change_options
 static const struct option add_table[] = {
@@ -257,7 +257,7 @@ const struct command command_add = {
     .run = add_command,
 };
 
-/* ---- remove ----------------------------------------------------------------------------------- */
+/* ---- remove ---------------------------------------------------------------------------------- */
 
 static const struct option remove_table[] = {
     OPT_TEXT("output", 'o', output, "OUT",

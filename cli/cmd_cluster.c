@@ -6,8 +6,8 @@
  * the cluster and computes the names of NAME's shards.
  *
  * add and check send keys from files or stdin to the shards. Each chunk of records is sent in one
- * call, which sends the keys to all shards in parallel, in batches, and returns the answers in input
- * order. Only one chunk is in flight at a time; the nodes work in parallel.
+ * call, which sends the keys to all shards in parallel, in batches, and returns the answers in
+ * input order. Only one chunk is in flight at a time; the nodes work in parallel.
  */
 #include "cluster_actions.h"
 #include "flow.h"
@@ -231,7 +231,7 @@ int cluster_check(struct cluster_work *work)
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);
 }
 
-/* ---- Command ----------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 typedef int cluster_action(struct cluster_work *work);
 

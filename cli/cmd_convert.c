@@ -51,8 +51,7 @@ static bool convert_to_ours(const struct convert_options *o)
 
 /* ---- Filters to filters ---------------------------------------------------------------------- */
 
-/* Writes the bits of a foreign filter to a bloomgate file, which also records how the keys are
- * converted. */
+/* Writes the bits of a foreign filter, and how its keys are converted, to a bloomgate file. */
 static int convert_foreign_to_ours(const struct convert_options *o,
                                    const struct filter_file *file, const char *to)
 {

@@ -49,7 +49,7 @@ static const struct option dedup_table[] = {
 
 enum { DEDUP_THREADS = 8 };
 
-/* ---- Limit on wrongly dropped lines ------------------------------------------------------------ */
+/* ---- Limit on wrongly dropped lines ---------------------------------------------------------- */
 
 /*
  * The number of new lines that dedup drops by mistake is limited, and therefore the number of keys
@@ -179,8 +179,7 @@ static bool drops_may_skip(const struct drops *d)
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
 }
 
-/* Measures the rate and grants more keys, unless another thread has just done so. Returns false
- * if the filter is full. */
+/* Grants more keys, unless another thread has just done so. Returns false if the filter is full. */
 static bool drops_grant(struct drops *d)
 {
     (void)pthread_rwlock_wrlock(&d->looking);
@@ -324,7 +323,7 @@ struct dedup {
     uint64_t lines, selected;
 };
 
-/* ---- Chunks --------------------------------------------------------------------------------- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t news)
 {
@@ -396,7 +395,7 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
     return good && dedup_goes_on(flow);
 }
 
-/* ---- Summary ---------------------------------------------------------------------------------- */
+/* ---- Summary --------------------------------------------------------------------------------- */
 
 /* Returns the expected number of wrongly dropped lines, limited to the number of dropped lines. */
 static double dedup_wrong(const struct dedup *d)
@@ -467,8 +466,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
     return good ? CLI_OK : say_errno(d->options->stats);
 }
 
-/* Saves the state and reports statistics. Statistics are written first, so that the old state is
- * kept if writing them fails. */
+/* Writes statistics, then saves the state: if the former fails, the old state is kept. */
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;
@@ -483,7 +481,7 @@ static int dedup_finish(struct dedup *d)
     return code;
 }
 
-/* ---- Command ----------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 static unsigned dedup_threads(const struct dedup_options *o)
 {

@@ -35,7 +35,7 @@ static const struct option info_table[] = {
     OPT_END,
 };
 
-/* ---- Facts ----------------------------------------------------------------------------------------- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 enum info_health { INFO_FINE, INFO_FULLER, INFO_OVERFLOWED, INFO_DEGRADED };
 
@@ -108,8 +108,7 @@ static int info_find_ours(const struct filter_file *file, struct info_facts *fac
     return CLI_OK;
 }
 
-/* Estimates the number of keys from the fill, for formats whose bits are set independently and
- * with equal probability. */
+/* Estimates the number of keys from the fill, for formats with independently set bits. */
 static double info_foreign_keys(const bg_foreign_info *f)
 {
     switch ((bg_foreign_format)f->format) {
@@ -158,8 +157,7 @@ static int info_find(const struct filter_file *file, struct info_facts *facts)
     return CLI_OK;
 }
 
-/* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal
- * digits. "" means none. */
+/* Key IDs are usually text; other IDs are printed as hexadecimal digits. "" means none. */
 static void info_key_id(const uint8_t id[BG_KEY_ID_BYTES], char text[INFO_KEY_ID])
 {
     size_t n = BG_KEY_ID_BYTES;
@@ -191,7 +189,7 @@ static void info_time(uint64_t seconds, char text[INFO_TIME])
     }
 }
 
-/* ---- Text: one fact per line ----------------------------------------------------------------------- */
+/* ---- Text: one fact per line ----------------------------------------------------------------- */
 
 /* Prints a fact, which may contain untrusted text, unless it does not apply. */
 __attribute__((format(printf, 3, 4))) static void
@@ -383,7 +381,7 @@ static void info_print_text(const struct info_facts *facts)
     (facts->ours ? info_print_ours : info_print_foreign)(facts);
 }
 
-/* ---- JSON: one object per file --------------------------------------------------------------------- */
+/* ---- JSON: one object per file --------------------------------------------------------------- */
 
 static void info_json_header(struct json *json, const struct info_facts *facts)
 {
@@ -489,7 +487,7 @@ static void info_print_json(const struct info_facts *facts, const double *shares
     json_end(&json);
 }
 
-/* ---- Distribution of the bits ------------------------------------------------------------------ */
+/* ---- Distribution of the bits ---------------------------------------------------------------- */
 
 /* Drawn on the terminal or as SVG. A filter that fills evenly has the same shade everywhere. */
 enum { MAP_COLUMNS = 64, MAP_ROWS = 16 };
@@ -668,7 +666,7 @@ static void map_svg(const void *what, FILE *out)
     (void)fputs("</svg>\n", out);
 }
 
-/* ---- Command --------------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 /* Computes the distribution of set bits. A Parquet filter is converted to a bloomgate filter of
  * kind `split` first, which has the same bits. */

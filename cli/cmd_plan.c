@@ -51,7 +51,7 @@ static const struct option plan_table[] = {
     OPT_END,
 };
 
-/* ---- Request --------------------------------------------------------------------------------------- */
+/* ---- Request --------------------------------------------------------------------------------- */
 
 static int plan_read_share(const char *text, double *share)
 {
@@ -103,10 +103,9 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     return code ? code : plan_check(o, ask);
 }
 
-/* ---- Measurements ---------------------------------------------------------------------------------- */
+/* ---- Measurements ---------------------------------------------------------------------------- */
 
-/* The measured speeds, in the same order as the rows of struct plan_rows; `speed` is valid only if
- * `measured` is set. */
+/* The measured speeds of the rows of struct plan_rows, in the same order. */
 struct plan_speeds {
     bool calibrated;
     double keyed_hash_ns;
@@ -199,7 +198,7 @@ static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *spe
     return code;
 }
 
-/* ---- Table, at most 100 columns wide --------------------------------------------------------------- */
+/* ---- Table, at most 100 columns wide --------------------------------------------------------- */
 
 static void report_rate(struct columns *table, double rate)
 {
@@ -444,7 +443,7 @@ static void plan_print(const struct plan_rows *plans, const struct plan_speeds *
     }
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Prints a value, or nothing if the value is not set. */
 static void plan_json_given(struct json *json, const char *name, double value)
@@ -575,7 +574,7 @@ static void plan_print_json(const struct plan_rows *plans,
     json_end(&json);
 }
 
-/* ---- Charts ---------------------------------------------------------------------------------------- */
+/* ---- Charts ---------------------------------------------------------------------------------- */
 
 enum { PLOT_FILLS = 61, PLOT_RATES = 26 };
 
@@ -678,7 +677,7 @@ static int plan_plot(const struct plan_rows *plans, const char *path)
     return chart_save(&page, path);
 }
 
-/* ---- Command --------------------------------------------------------------------------------------- */
+/* ---- Command --------------------------------------------------------------------------------- */
 
 static int plan_run(const struct plan_options *o, struct plan_rows *plans,
                     struct plan_speeds *speeds)

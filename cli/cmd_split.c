@@ -30,10 +30,9 @@ static int shards_open(const struct shards_options *o, const char *path,
     return code ? code : saving_begin(&o->save, &file->about, saving);
 }
 
-/* ---- split ------------------------------------------------------------------------------------ */
+/* ---- split ----------------------------------------------------------------------------------- */
 
-/* Claims the names of all shard files, so that no other command changes them. Without --force,
- * fails if one of the files exists. */
+/* Claims the names of all shard files. Without --force, fails if one of the files exists. */
 static int split_may_write(const struct shards_options *o, const char *prefix,
                            uint32_t shards)
 {
@@ -127,7 +126,7 @@ const struct command command_split = {
     .run = split_command,
 };
 
-/* ---- join ------------------------------------------------------------------------------------- */
+/* ---- join ------------------------------------------------------------------------------------ */
 
 /* Removes the lines that record which shard of which split the file contains. */
 static void join_metadata(struct saving *saving)

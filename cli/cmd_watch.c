@@ -66,11 +66,10 @@ struct watch {
     size_t changes; /* number of versions of the file read so far */
 };
 
-/* ---- Screen ---------------------------------------------------------------------------------------- */
+/* ---- Screen ---------------------------------------------------------------------------------- */
 
-/* A terminal is used as a screen, on which each picture replaces the previous one. Only control codes
- * that all current terminals support are used. The original content of the terminal is restored at
- * the end. */
+/* A terminal is used as a screen, on which each picture replaces the previous one. The original
+ * content is restored at the end. All current terminals support the control codes used here. */
 
 enum { SCREEN_TEXT = 16384 };
 
@@ -167,8 +166,7 @@ static int screen_columns(void)
     return screen_size().ws_col;
 }
 
-/* Returns the length in bytes of the first `columns` characters of a line. In UTF-8, a character
- * may consist of several bytes. */
+/* Returns the length in bytes of the first `columns` UTF-8 characters of a line. */
 static size_t screen_cut(const char *line, size_t n, unsigned columns)
 {
     size_t bytes = 0;
@@ -223,7 +221,7 @@ static int screen_wait(double seconds)
     return 0;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool watch_going_on(void *context, uint64_t done, uint64_t all)
 {
@@ -239,8 +237,7 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
     (void)snprintf(w->trouble, sizeof w->trouble, "%s", error_text(why, why->code));
 }
 
-/* Reads the content. Returns false if the file is damaged. Skips the content of a keyed filter if
- * its secret is not available. */
+/* Reads the content, if its secret is available. Returns false if the file is damaged. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
                                bg_filter_info *content)
 {
@@ -323,7 +320,7 @@ static bool watch_look(struct watch *w)
     return true;
 }
 
-/* ---- Showing ----------------------------------------------------------------------------------- */
+/* ---- Showing --------------------------------------------------------------------------------- */
 
 static const char *watch_ago(time_t then, char text[NUMBER_TEXT + 8])
 {
@@ -402,7 +399,7 @@ static void watch_show_history(const struct watch *w, struct picture *p)
                 w->changes == 2 ? "" : "s");
 }
 
-/* Shows the first metadata line that bloomgate did not write. */
+/* Shows the metadata. */
 static void watch_show_note(const struct watch *w, struct picture *p)
 {
     for (const char *line = w->about.metadata; *line;) {
@@ -447,7 +444,7 @@ static void watch_show(const struct watch *w, struct picture *p)
     watch_show_note(w, p);
 }
 
-/* ---- Modes --------------------------------------------------------------------------------------- */
+/* ---- Modes ----------------------------------------------------------------------------------- */
 
 static int watch_once(struct watch *w, struct picture *p)
 {

@@ -49,7 +49,7 @@ static const struct option open_table[] = {
 const struct option_group open_options_group = { "Opening", open_table };
 const struct option_group open_ours_group = { "Opening", open_ours_table };
 
-/* ---- Metadata ----------------------------------------------------------------------------- */
+/* ---- Metadata -------------------------------------------------------------------------------- */
 
 static const char filter_recipe_name[] = "keys: ";
 
@@ -158,7 +158,7 @@ int filter_claim(const char *path, bool force)
     return code ? code : filter_may_write(path, force);
 }
 
-/* ---- Format detection ----------------------------------------------------------------------- */
+/* ---- Format detection ------------------------------------------------------------------------ */
 
 static const char filter_magic[] = "\x89"
                                    "BGF";
@@ -195,7 +195,7 @@ int filter_expect_ours(const char *path)
                                    : say_data("%s: not a bloomgate filter file", path);
 }
 
-/* ---- Files of bloomgate --------------------------------------------------------------------- */
+/* ---- Files of bloomgate ---------------------------------------------------------------------- */
 
 bool filter_needs_secret(const char *path)
 {
@@ -270,7 +270,7 @@ static int filter_open_ours(const char *path, const struct open_options *options
     return CLI_OK;
 }
 
-/* ---- Files from other software ---------------------------------------------------------------- */
+/* ---- Files from other software --------------------------------------------------------------- */
 
 struct filter_bytes {
     char *bytes;
@@ -439,7 +439,7 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     return code;
 }
 
-/* ---- Writing foreign filters ------------------------------------------------------------------- */
+/* ---- Writing foreign filters ----------------------------------------------------------------- */
 
 /* Returns the serialized filter, which the caller must free. On failure, reports the error, sets
  * *code, and returns NULL. */
@@ -513,7 +513,7 @@ bg_foreign_format foreign_format(const bg_foreign *foreign)
                                                 : (bg_foreign_format)about.format;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 bool filter_is_ours(const char *path, const struct open_options *options)
 {

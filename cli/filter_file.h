@@ -66,8 +66,7 @@ int filter_foreign_options(const struct open_options *options, bg_foreign_format
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
                            bg_foreign_options *how);
 
-/* If a bloomgate file needs a secret, finds the secret and stores it in `opening`, for bg_open and
- * similar functions. */
+/* Finds the secret of a bloomgate file, if it needs one, and stores it in `opening`. */
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
@@ -129,8 +128,7 @@ int filter_may_write(const char *path, bool force);
 /* Writes the name of a shard's file, PREFIX.I, to `name`. Returns an exit code. */
 int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH]);
 
-/* Claims a filter file, so that no other command changes it (claim.h), and then performs the same
- * checks as filter_may_write. */
+/* Claims a filter file (claim.h), and then performs the same checks as filter_may_write. */
 int filter_claim(const char *path, bool force);
 
 #endif

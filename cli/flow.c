@@ -74,7 +74,7 @@ static void flow_count_busy(struct flow *flow, bool begins)
     (void)pthread_mutex_unlock(&flow->turns);
 }
 
-/* ---- Filling chunks, with the lock held ------------------------------------------------ */
+/* ---- Filling chunks, with the lock held ------------------------------------------------------ */
 
 /* Moves the bytes left over from the previous chunk to the start of this chunk. */
 static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
@@ -180,8 +180,7 @@ static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
     return whole ? from + whole : 0;
 }
 
-/* Reads until the chunk contains enough whole records. Returns true if the chunk contains records
- * or the input has ended. */
+/* Reads until the chunk contains enough whole records or the input has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
 {
     struct input *input = flow->input;
@@ -264,7 +263,7 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
     return good;
 }
 
-/* ---- Processing ------------------------------------------------------------------------- */
+/* ---- Processing ------------------------------------------------------------------------------ */
 
 /* Passes the turn to the next chunk. */
 static void flow_pass(struct flow *flow, uint64_t *turn)

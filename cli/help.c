@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- --help ---------------------------------------------------------------------------------------- */
+/* ---- --help ---------------------------------------------------------------------------------- */
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
@@ -81,7 +81,7 @@ void help_write(const struct command *command)
     }
 }
 
-/* ---- Man pages ------------------------------------------------------------------------------------- */
+/* ---- Man pages ------------------------------------------------------------------------------- */
 
 static void man_title(const char *name, const char *summary)
 {
@@ -90,7 +90,7 @@ static void man_title(const char *name, const char *summary)
     roff_title(stdout, name, "1", source, "User Commands", summary);
 }
 
-/* ---- Shared by all pages ------------------------------------------------------------------- */
+/* ---- Shared by all pages --------------------------------------------------------------------- */
 
 static const struct {
     enum cli_exit code;
@@ -122,7 +122,7 @@ static void man_exit_codes(void)
     }
 }
 
-/* ---- Subcommand pages ---------------------------------------------------------------------- */
+/* ---- Subcommand pages ------------------------------------------------------------------------ */
 
 static void man_choices(const char *const *choices)
 {
@@ -203,7 +203,7 @@ static void man_command(const struct command *command)
            "\\fBbloomgate\\fR(1) for number syntax, keys, and file formats\n");
 }
 
-/* ---- Overview page ------------------------------------------------------------------------- */
+/* ---- Overview page --------------------------------------------------------------------------- */
 
 struct man_entry {
     const char *tag, *text;

@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Computes the identity of a file, which is 0 for anything other than a regular file. Reports errors
- * and returns an exit code. */
+/* Computes the identity of a file, which is 0 for anything other than a regular file. Returns an
+ * exit code. */
 enum identity_of { IDENTITY_CONTENT, IDENTITY_FILE };
 int identity_find(const char *path, enum identity_of of, uint64_t *number);
 

@@ -65,8 +65,7 @@ enum input_state {
     INPUT_FAILED    /* the error was reported; the exit code is in *code */
 };
 
-/* Reads up to `room` bytes. If the input is a pipe, waits until data is available, and reads only
- * the available bytes. */
+/* Reads up to `room` bytes; from a pipe, waits for data and reads only the available bytes. */
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 

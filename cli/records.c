@@ -20,7 +20,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- Options ---------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static const char *const key_forms[] = {
     "text", "int64", "int32", "hex", "utf16", NULL
@@ -129,7 +129,7 @@ bool keys_follow(const char *recipe, struct key_format *format)
     return true;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Ensures that a block of memory has space for n elements of `size` bytes each, and preserves its
  * content. If the space has to grow, it grows by at least 50%. */
@@ -194,7 +194,7 @@ void chunk_free(struct chunk *chunk)
     *chunk = (struct chunk){ 0 };
 }
 
-/* ---- Records ------------------------------------------------------------------------------ */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 enum { KEY_PREFIX = 4 };
 
@@ -302,8 +302,7 @@ static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t coun
     return count;
 }
 
-/* Finds the ends of all records, which end with `separator`. If the last record has no separator,
- * it ends at the end of the chunk. */
+/* Finds the ends of all records. The last record may have no separator. */
 static bool keys_find_separated(struct chunk *chunk, char separator)
 {
     size_t count = 0;
@@ -327,8 +326,7 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
     return true;
 }
 
-/* Finds the ends of binary or CSV records, one record at a time. `next` returns the end of the
- * record that starts at `at`. */
+/* Finds the ends of binary or CSV records. `next` returns the end of the record at `at`. */
 static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
                              size_t (*next)(const struct key_format *format,
                                             const struct chunk *chunk, size_t at))
@@ -429,7 +427,7 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
     return (bg_bytes){ chunk->bytes + begin, end - begin };
 }
 
-/* ---- Keys --------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* Returns the field that `format` selects, or an empty field if the record has fewer fields. */
 static bg_bytes keys_field(const struct key_format *format, bg_bytes record)

@@ -68,7 +68,7 @@ int say_errno(const char *about);
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- Data on stdout ------------------------------------------------------------------------------ */
+/* ---- Data on stdout -------------------------------------------------------------------------- */
 
 /* Writes n bytes. Returns false if an error occurred, the reader closed the pipe, or a stop was
  * requested; only errors are reported. out_code then returns the exit code. */
@@ -84,7 +84,7 @@ int out_finish(int code);
 /* Returns the exit code of the last error, or 0 if there was no error. */
 int out_code(void);
 
-/* ---- Progress ------------------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 struct progress {
     const char *what;    /* "reading", or NULL if nothing is shown */
@@ -95,7 +95,7 @@ struct progress {
 /* Selects when progress is shown (--progress). */
 void progress_show(enum say_when when);
 
-/* Starts an operation. If `what` is NULL, nothing is shown; only progress_seconds is useful then. */
+/* Starts an operation. If `what` is NULL, nothing is shown, but progress_seconds works. */
 void progress_begin(struct progress *progress, const char *what);
 
 /* Reports that `done` of `all` bytes have been processed; `all` is 0 if unknown. The call is cheap,

@@ -40,7 +40,7 @@ enum {
     SEEN_BITS = 40 /* bits per key for seen_rate, with a key's bits in one cache line */
 };
 
-/* ---- Expected number of lines --------------------------------------------------------------- */
+/* ---- Expected number of lines ---------------------------------------------------------------- */
 
 /* Returns the number of records in the first bytes of a file, or 0 if the number is unknown. */
 static uint64_t seen_count(const struct key_format *format, const char *path,
@@ -55,8 +55,7 @@ static uint64_t seen_count(const struct key_format *format, const char *path,
     return records;
 }
 
-/* Estimates the number of records in regular input files by sampling the first one. Returns 0 if
- * the number is unknown. */
+/* Estimates the number of records by sampling the first file. Returns 0 if it is unknown. */
 static uint64_t seen_guess(const struct input *input, const struct key_format *format)
 {
     uint64_t bytes = 0;
@@ -231,7 +230,7 @@ static int seen_make(struct seen *seen, const struct input *input,
     return CLI_OK;
 }
 
-/* ---- State ------------------------------------------------------------------------------------ */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
@@ -341,8 +340,7 @@ static int seen_check_keys(const char *path, const char *recipe,
                           path, recipe, now);
 }
 
-/* Checks that the options do not require more than the filter offers, because the filter's size and
- * rate cannot change. */
+/* Checks the options against the filter, whose size and rate cannot change. */
 static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;
@@ -400,7 +398,7 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     return code;
 }
 
-/* ---- Life cycle -------------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
 static int seen_check(const struct seen_options *o)
 {

@@ -137,7 +137,7 @@ bool secret_is_keyring(const char *path)
     return is_keyring;
 }
 
-/* ---- Records ------------------------------------------------------------------------------------ */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 enum { RECORD_VALUES = 6, RECORD_VALUE = 24 };
 
@@ -171,8 +171,7 @@ void spec_record(const bg_spec *spec, char text[SPEC_RECORD])
     }
 }
 
-/* Reports that an option is now `now`, although the filter was created with `then` or without the
- * option. */
+/* Reports that an option is now `now`, but was `then` or not set when the filter was created. */
 static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)
 {
