@@ -13,6 +13,7 @@
 #include "claim.h"
 #include "cluster_actions.h"
 #include "dump_stream.h"
+#include "error_text.h"
 #include "filter_file.h"
 #include "number.h"
 #include "replace_file.h"
@@ -458,7 +459,7 @@ static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
     }
     uint8_t *bytes = realloc(d->bytes, d->used + chunk->n + 1);
     if (!bytes) {
-        (void)cluster_fail(&d->why, BG_ENOMEM, "out of memory");
+        (void)error_fail(&d->why, BG_ENOMEM, "out of memory");
         return false;
     }
     memcpy(bytes + d->used, chunk->bytes, chunk->n);
@@ -479,14 +480,14 @@ static void dump_told(void *context, uint32_t shard, bg_bytes reply)
     (void)shard;
     if (list.type == '-') {
         d->restart = d->cursor > 0;
-        (void)cluster_fail(&d->why, BG_EIO, "%.*s",
-                           (int)(list.text.len < 200 ? list.text.len : 200),
-                           (const char *)list.text.data);
+        (void)error_fail(&d->why, BG_EIO, "%.*s",
+                         (int)(list.text.len < 200 ? list.text.len : 200),
+                         (const char *)list.text.data);
         return;
     }
     if (list.type != '*' || list.number != 2 || data.type != '$') {
-        (void)cluster_fail(&d->why, BG_EFORMAT,
-                           "BG.DUMP: invalid reply, expected a cursor and a chunk");
+        (void)error_fail(&d->why, BG_EFORMAT,
+                         "BG.DUMP: invalid reply, expected a cursor and a chunk");
         return;
     }
     d->cursor = dump_cursor(&cursor);
