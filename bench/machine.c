@@ -128,28 +128,19 @@ static void machine_pages(char *mode, size_t room)
     }
 }
 
-/* Describes the data caches of core 0: "L1 32K, L2 512K, L3 32768K". */
+/* Describes the data caches of this machine: "L1 32K, L2 512K, L3 32768K". */
 static void machine_caches(char *text, size_t room)
 {
-    static const char base[] = "/sys/devices/system/cpu/cpu0/cache/index";
+    bg_machine machine;
     size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < 8 && used < room; i++) {
-        char path[96], level[16], type[32], size[32];
-        (void)snprintf(path, sizeof path, "%s%d/level", base, i);
-        machine_line(path, level, sizeof level);
-        (void)snprintf(path, sizeof path, "%s%d/type", base, i);
-        machine_line(path, type, sizeof type);
-        (void)snprintf(path, sizeof path, "%s%d/size", base, i);
-        machine_line(path, size, sizeof size);
-        if (strcmp(type, "Data") == 0 || strcmp(type, "Unified") == 0) {
-            int n = snprintf(text + used, room - used, "%sL%s %s", used ? ", " : "",
-                             level, size);
+    bg_machine_detect(&machine);
+    (void)snprintf(text, room, "unknown");
+    for (int i = 0; i < 3 && used < room; i++) {
+        if (machine.cache_bytes[i]) {
+            int n = snprintf(text + used, room - used, "%sL%d %lluK", used ? ", " : "",
+                             i + 1, (unsigned long long)machine.cache_bytes[i] >> 10);
             used += n > 0 ? (size_t)n : 0;
         }
-    }
-    if (used == 0) {
-        (void)snprintf(text, room, "unknown");
     }
 }
 

@@ -25,7 +25,7 @@ struct plan_options {
     struct common common;
     struct spec_options spec;
     double queries, call_cost, memory_cost, call_time, latency, growth;
-    const char *absent_share, *plot;
+    const char *absent_share, *plot, *machine;
     bool calibrate, json, force;
 };
 
@@ -43,6 +43,8 @@ static const struct option plan_table[] = {
                 "duration of a backing-store call, e.g. 5ms"),
     OPT_SECONDS("latency", 0, latency, "TIME",
                 "maximum mean delay for an absent key, e.g. 10us"),
+    OPT_TEXT("machine", 0, machine, "DESCRIPTION",
+             "plan for another machine, e.g. l2=1Mi,l3=32Mi,memory=16Gi,cpus=8"),
     OPT_FLAG("calibrate", 0, calibrate,
              "measure each kind on this machine (a few seconds)"),
     OPT_FLAG("json", 0, json, "print JSON"),
@@ -101,6 +103,18 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     int code = spec_fill(&o->spec, &ask->spec);
     code = code ? code : plan_read_share(o->absent_share, &ask->absent_share);
     return code ? code : plan_check(o, ask);
+}
+
+/* Reads the machine to plan for: --machine, or this machine. */
+static int plan_read_machine(const char *text, bg_machine *machine)
+{
+    bg_errinfo why;
+    char message[PLAN_TEXT];
+    if (bg_machine_read(text, machine, &why) == BG_OK) {
+        return CLI_OK;
+    }
+    plan_explain(spec_words, &why, message);
+    return say_usage("%s", message);
 }
 
 /* ---- Measurements ---------------------------------------------------------------------------- */
@@ -218,10 +232,20 @@ static void report_rate_then(struct columns *table, const struct plan_row *row,
     }
 }
 
-static const char *report_cache(uint32_t level)
+/* Returns whether a filter is larger than the memory of the machine, if that is known. */
+static bool report_exceeds(const struct plan_rows *plans, const bg_plan *plan)
 {
-    static const char *const names[] = { "L1", "L2", "L3", "memory" };
-    return names[level >= 1 && level <= 4 ? level - 1 : 3];
+    const uint64_t memory = plans->ask.machine->memory_bytes;
+    return memory && plan->bytes > memory;
+}
+
+static const char *report_cache(const struct plan_rows *plans, const bg_plan *plan)
+{
+    static const char *const names[] = { "L1", "L2", "L3" };
+    const uint32_t level = plan->cache_level;
+    return level >= 1 && level <= 3      ? names[level - 1]
+           : report_exceeds(plans, plan) ? "none"
+                                         : "memory";
 }
 
 static void report_heads(const struct plan_rows *plans, struct columns *table)
@@ -257,7 +281,7 @@ static void report_row(const struct plan_rows *plans, const struct plan_row *row
     report_rate(table, plan->rate);
     report_rate_then(table, row, plan->rate_2x);
     report_rate_then(table, row, plan->rate_10x);
-    columns_set(table, report_cache(plan->cache_level));
+    columns_set(table, report_cache(plans, plan));
     columns_real(table, 0, plan->lines_per_lookup);
     if (plan_has_queries(plans)) {
         columns_short(table, plan->calls_avoided);
@@ -346,6 +370,14 @@ static void report_command(const struct plan_rows *plans)
     printf(" OUT KEYS\n");
 }
 
+static void report_memory(const struct plan_rows *plans)
+{
+    if (report_exceeds(plans, &plans->best.plan)) {
+        printf("  The filter is larger than the memory of the machine, %s.\n",
+               BYTES_TEXT(plans->ask.machine->memory_bytes));
+    }
+}
+
 static void report_latency(const struct plan_rows *plans)
 {
     char text[NUMBER_TEXT];
@@ -380,6 +412,7 @@ static void report_best(const struct plan_rows *plans)
                    BYTES_TEXT(plan->bytes), RATE_TEXT(plan->rate));
     columns_paragraph(asked ? "Planned" : "Use", 2, COLUMNS_WIDTH, text);
     report_command(plans);
+    report_memory(plans);
     report_latency(plans);
     report_automatic(plans);
 }
@@ -480,6 +513,17 @@ static void plan_json_request(struct json *json, const bg_plan_request *ask)
     json_close(json, '}');
 }
 
+static void plan_json_machine(struct json *json, const bg_machine *machine)
+{
+    json_object(json, "machine");
+    json_count(json, "l1_bytes", machine->cache_bytes[0]);
+    json_count(json, "l2_bytes", machine->cache_bytes[1]);
+    json_count(json, "l3_bytes", machine->cache_bytes[2]);
+    json_count(json, "memory_bytes", machine->memory_bytes);
+    json_count(json, "cpus", machine->cpus);
+    json_close(json, '}');
+}
+
 static void plan_json_speed(struct json *json, const struct measured *speed)
 {
     json_object(json, "measured");
@@ -552,6 +596,7 @@ static void plan_print_json(const struct plan_rows *plans,
     char text[PLAN_TEXT];
     json_begin(&json, "bloomgate.plan.1");
     plan_json_request(&json, &plans->ask);
+    plan_json_machine(&json, plans->ask.machine);
     json_list(&json, "kinds");
     for (size_t i = 0; i < plans->count; i++) {
         plan_json_row(&json, plans, speeds, i);
@@ -682,8 +727,11 @@ static int plan_plot(const struct plan_rows *plans, const char *path)
 static int plan_run(const struct plan_options *o, struct plan_rows *plans,
                     struct plan_speeds *speeds)
 {
+    static bg_machine machine;
     plans->words = spec_words;
     int code = plan_ask(o, &plans->ask);
+    code = code ? code : plan_read_machine(o->machine, &machine);
+    plans->ask.machine = &machine;
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
     if (!code && !plan_make_all(plans)) {
         code = say_failed(say_code(plans->best.err), "%s", plans->best.why);
@@ -731,10 +779,13 @@ const struct command command_plan = {
         "calls are avoided and wasted per second. With --call-cost and "
         "--memory-cost, it also reports the cost of the calls and the memory. If no "
         "rate is specified, it then selects the rate with the lowest total "
-        "cost.\n\n--calibrate builds the planned filters, up to 64 MiB and 8 million "
-        "keys each (static kinds: 4 million), and measures them on this machine with "
-        "one thread and integer keys.\n\n--plot draws two charts: the rate against "
-        "the number of keys, and bits per key against the rate.",
+        "cost.\n\n--machine describes the machine to plan for: the sizes of its data "
+        "caches (l1, l2 and l3), its memory, and its number of CPUs (cpus). Parts "
+        "that are not listed have the values of this machine.\n\n--calibrate builds "
+        "the planned filters, up to 64 MiB and 8 million keys each (static kinds: 4 "
+        "million), and measures them on this machine with one thread and integer "
+        "keys.\n\n--plot draws two charts: the rate against the number of keys, and "
+        "bits per key against the rate.",
     .size = sizeof(struct plan_options),
     .uses = { { &spec_options_group, offsetof(struct plan_options, spec) },
               OPT_GROUP("Planning", plan_table) },

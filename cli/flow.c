@@ -4,7 +4,8 @@
 #include "say.h"
 #include "stop.h"
 
-#include <sched.h>
+#include "bloomgate/machine.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,12 @@ enum { FLOW_CHUNK = 256 * 1024, FLOW_THREADS = 64 };
 
 unsigned flow_threads(uint64_t wanted)
 {
-    cpu_set_t set;
+    bg_machine machine;
     if (wanted) {
         return wanted < FLOW_THREADS ? (unsigned)wanted : FLOW_THREADS;
     }
-    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n < FLOW_THREADS ? (unsigned)n : FLOW_THREADS;
+    (void)bg_machine_read(NULL, &machine, NULL);
+    return machine.cpus < FLOW_THREADS ? machine.cpus : FLOW_THREADS;
 }
 
 void flow_begin(struct flow *flow)

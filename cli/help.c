@@ -264,9 +264,12 @@ static const struct man_entry man_environment[] = {
     { "BLOOMGATE_CPU",
       "The most capable instruction set to use: scalar, avx2, avx512 or neon. The "
       "choice does not affect results." },
-    { "BLOOMGATE_CACHES",
-      "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
-      "this machine). Set it to plan filters for another machine." },
+    { "BLOOMGATE_MACHINE",
+      "A description that replaces the detected properties of the machine, such as "
+      "l1=48Ki,l2=2Mi,l3=260Mi,memory=64Gi,cpus=16: the sizes of the data caches and "
+      "the memory, and the number of CPUs. It affects plans and prefetching, but "
+      "neither results nor the number of threads. Parts that are not listed are "
+      "detected." },
     { "BLOOMGATE_LOCK_WAIT",
       "How long a command waits for another command that is changing the same file, "
       "for example, 5m (default: 60s). After that time, the command fails with exit "

@@ -11,6 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Checks the environment variable BLOOMGATE_MACHINE, because the library ignores an invalid
+ * description. */
+static int main_check_machine(void)
+{
+    bg_machine machine;
+    bg_errinfo why;
+    return bg_machine_read(NULL, &machine, &why) == BG_OK
+               ? CLI_OK
+               : say_usage("%s", why.message);
+}
+
 static int main_call(const struct command *command, void *options,
                      const struct arguments *arguments)
 {
@@ -38,7 +49,8 @@ static int main_run(const struct command *command, char **items, size_t count)
             help_write(command);
             code = CLI_OK;
         } else {
-            code = main_call(command, options, &arguments);
+            code = main_check_machine();
+            code = code ? code : main_call(command, options, &arguments);
         }
     }
     free(options);

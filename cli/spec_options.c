@@ -61,6 +61,7 @@ const struct plan_word spec_words[] = {
     { "memory_cost", "--memory-cost" },
     { "call_seconds", "--call-time" },
     { "latency_objective", "--latency" },
+    { "machine", "--machine" },
     { NULL, NULL },
 };
 

@@ -4,9 +4,9 @@
  *     #include <bloomgate/bloomgate.h>
  *
  * Start with filter.h. The other headers in this tier are spec.h (the description of a
- * filter), plan.h (sizing), kind.h (the kinds of filter), keys.h (arrays of keys), hash.h
- * (hash profiles), builder.h (filters built from all keys at once), file.h (saving and
- * opening), err.h (errors) and version.h.
+ * filter), plan.h (sizing), machine.h (the machine to plan for), kind.h (the kinds of
+ * filter), keys.h (arrays of keys), hash.h (hash profiles), builder.h (filters built from
+ * all keys at once), file.h (saving and opening), err.h (errors) and version.h.
  *
  * Include the following headers separately when you need them:
  *
@@ -25,8 +25,8 @@
  *   server.h       long-running services: slots, gates, tenants, admission, metrics
  *   all.h          everything
  *
- * The library opens no sockets. It opens only the files that the caller specifies and,
- * once, the kernel's description of the CPU caches. It prints nothing, never exits and
+ * The library opens no sockets. It opens only the files that the caller specifies and
+ * the kernel's description of the machine (machine.h). It prints nothing, never exits and
  * installs no signal handlers. Two functions start threads: bg_builder_finish_threaded,
  * whose threads exit before it returns, and bg_watch_thread_start. The library needs no
  * initialization. Its only global state is the detected CPU, the memory guard (memory.h),
@@ -42,6 +42,7 @@
 #include "bloomgate/hash.h"
 #include "bloomgate/keys.h"
 #include "bloomgate/kind.h"
+#include "bloomgate/machine.h"
 #include "bloomgate/plan.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"

@@ -71,12 +71,10 @@ BG_API const char *bg_cpu_name(bg_cpu cpu);
 
 /*
  * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if the size is
- * unknown, and for any other level. The sizes come from the OS. To plan filters for a
- * different machine, override them with the environment variable BLOOMGATE_CACHES:
- *
- *     BLOOMGATE_CACHES=48K,2M,260M
- *
- * Thread safety: MT-Safe. Cost: reads small kernel files.
+ * unknown, and for any other level. The environment variable BLOOMGATE_MACHINE replaces
+ * the detected sizes (machine.h).
+ * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
+ * reads up to 25.
  */
 BG_API size_t bg_cpu_cache_bytes(int level);
 

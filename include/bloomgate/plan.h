@@ -24,6 +24,7 @@
 #include "bloomgate/err.h"
 #include "bloomgate/export.h"
 #include "bloomgate/kind.h"
+#include "bloomgate/machine.h"
 #include "bloomgate/spec.h"
 
 #include <stdint.h>
@@ -52,13 +53,14 @@ typedef struct bg_plan_request {
                                   is treated as 1 */
     double call_cost;          /* cost of one call to the backing store, in any unit */
     double memory_cost; /* cost of one GiB of memory for one second, in the same unit */
-    double call_seconds;      /* duration of one call to the backing store */
-    double latency_objective; /* maximum mean time per absent key in seconds, including
-                                 calls wasted on false positives. Limits the rate to
-                                 latency_objective / call_seconds: a higher or unset
-                                 rate is changed to that limit, and a size whose rate
-                                 exceeds it is refused. Must be less than call_seconds; 0 means no
-                                 objective */
+    double call_seconds;       /* duration of one call to the backing store */
+    double latency_objective;  /* maximum mean time per absent key in seconds, including
+                                  calls wasted on false positives. Limits the rate to
+                                  latency_objective / call_seconds: a higher or unset
+                                  rate is changed to that limit, and a size whose rate
+                                  exceeds it is refused. Must be less than call_seconds; 0 means no
+                                  objective */
+    const bg_machine *machine; /* the machine to plan for; NULL selects this machine */
 } bg_plan_request;
 
 #ifdef __cplusplus
@@ -78,11 +80,12 @@ typedef struct bg_plan {
     uint64_t units; /* lines, blocks, words or bits, depending on the kind */
     uint64_t bytes; /* size of the filter's bits */
     double bits_per_key;
-    double rate;          /* false-positive rate at `items` */
-    double rate_2x;       /* false-positive rate with twice as many keys */
-    double rate_10x;      /* false-positive rate with ten times as many keys */
-    double fill;          /* share of set bits at `items` */
-    uint32_t cache_level; /* lowest cache level that the filter fits in; 4 if none */
+    double rate;     /* false-positive rate at `items` */
+    double rate_2x;  /* false-positive rate with twice as many keys */
+    double rate_10x; /* false-positive rate with ten times as many keys */
+    double fill;     /* share of set bits at `items` */
+    uint32_t
+        cache_level; /* lowest cache level of the machine that the filter fits in; 4 if none */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead

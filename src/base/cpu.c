@@ -1,15 +1,11 @@
-#define _POSIX_C_SOURCE 200809L /* O_CLOEXEC */
-
 #include "bloomgate/cpu.h"
+#include "bloomgate/machine.h"
 
 #include "base/compiler.h"
 #include "base/features.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(BGI_X86_64)
 #include <cpuid.h>
@@ -217,80 +213,15 @@ const char *bg_cpu_name(bg_cpu cpu)
     return "unknown";
 }
 
-/* Reads one of the short files in which the kernel describes cache `index` of the first CPU.
- * The result is an empty string if there is no such file. */
-static void cpu_cache_text(int index, const char *what, char *text, size_t room)
-{
-    char path[96];
-    (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s",
-                   index, what);
-    text[0] = '\0';
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        ssize_t got = read(file, text, room - 1);
-        text[got > 0 ? got : 0] = '\0';
-        (void)close(file);
-    }
-}
-
-/* Parses a size such as "48K" and sets `*end` to the first byte after it. */
-static size_t cpu_size(const char *text, const char **end)
-{
-    char *unit;
-    unsigned long size = strtoul(text, &unit, 10);
-    unsigned shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
-    *end = unit + (shift != 0);
-    return (size_t)size << shift;
-}
-
-/* Returns the size that BLOOMGATE_CACHES lists for the cache at level `level`, or 0 if the list is
- * shorter. */
-static size_t cpu_cache_assumed(const char *sizes, int level)
-{
-    for (int at = 1; at <= level; at++) {
-        const char *end;
-        size_t bytes = cpu_size(sizes, &end);
-        if (at == level) {
-            return bytes;
-        }
-        if (*end != ',') {
-            return 0;
-        }
-        sizes = end + 1;
-    }
-    return 0;
-}
-
-/* Returns the size of the data cache at this level, or 0 if it is unknown. Reads the
- * kernel's files, because in virtual machines the C library reports a multiple of the actual
- * size. */
-static size_t cpu_cache_found(int level)
-{
-    enum { CACHES = 8 };
-    char text[32];
-    for (int index = 0; index < CACHES; index++) {
-        cpu_cache_text(index, "level", text, sizeof text);
-        if (strtol(text, NULL, 10) != level) {
-            continue;
-        }
-        cpu_cache_text(index, "type", text, sizeof text);
-        if (text[0] == 'I') {
-            continue; /* instruction cache */
-        }
-        const char *end;
-        cpu_cache_text(index, "size", text, sizeof text);
-        return cpu_size(text, &end);
-    }
-    return 0;
-}
-
 size_t bg_cpu_cache_bytes(int level)
 {
-    const char *sizes = getenv("BLOOMGATE_CACHES"); /* NOLINT(concurrency-mt-unsafe) */
+    bg_machine machine;
     if (level < 1 || level > 3) {
         return 0;
     }
-    return sizes ? cpu_cache_assumed(sizes, level) : cpu_cache_found(level);
+    (void)bg_machine_read(NULL, &machine, NULL); /* an invalid description is ignored */
+    const uint64_t bytes = machine.cache_bytes[level - 1];
+    return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
 uint32_t bgi_features(void)

@@ -5,22 +5,23 @@
 
 #include "base/stripe.h"
 
+#include "base/machine_facts.h"
+
 #include <sched.h>
-#include <unistd.h>
 
 enum { STRIPES_MAX = 64 };
 
 static uint32_t stripes_count(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_CONF);
+    const uint32_t processors = bgi_machine_cpu_numbers();
     uint32_t n = 1;
-    while (n < STRIPES_MAX && (long)n < processors) {
+    while (n < STRIPES_MAX && n < processors) {
         n *= 2;
     }
     return n;
 }
 
-/* Caches the result, because sysconf reads a file. */
+/* Caches the result, because sysconf can read a file. */
 uint32_t bgi_stripes(void)
 {
     static uint32_t known;

@@ -36,14 +36,13 @@ bg_plan_request bg_plan_request_default(void)
 
 /* ---- Results of a geometry ---------------------------------------------------- */
 
-static uint32_t plan_cache_level(uint64_t bytes)
+static uint32_t plan_cache_level(const bg_machine *machine, uint64_t bytes)
 {
-    for (int level = 1; level <= 3; level++) {
-        if (bytes <= bg_cpu_cache_bytes(level)) {
-            return (uint32_t)level;
-        }
+    uint32_t level = 1;
+    while (level <= 3 && bytes > machine->cache_bytes[level - 1]) {
+        level++;
     }
-    return 4;
+    return level;
 }
 
 static double plan_absent_queries(const bg_plan_request *ask)
@@ -61,12 +60,12 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-/* Computes the results that depend on the size, the rate, and the workload and costs in the
- * request. */
+/* Computes the results that depend on the size, the rate, and the workload, costs and machine in
+ * the request. */
 static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
     double absent = plan_absent_queries(ask);
-    plan->cache_level = plan_cache_level(plan->bytes);
+    plan->cache_level = plan_cache_level(ask->machine, plan->bytes);
     plan->calls_wasted = absent * plan->rate;
     plan->calls_avoided = absent - plan->calls_wasted;
     plan->cost = ask->memory_cost * (double)plan->bytes / 1073741824.0
@@ -237,6 +236,7 @@ static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec 
 bg_err bg_plan_compute(const bg_plan_request *request, bg_plan *plan, bg_errinfo *info)
 {
     bg_plan made;
+    bg_machine machine;
     bgi_err_clear(info);
     if (!request || !plan) {
         return bgi_err(info, BG_EINVAL, "request",
@@ -247,9 +247,14 @@ bg_err bg_plan_compute(const bg_plan_request *request, bg_plan *plan, bg_errinfo
         return err;
     }
     double growth = request->growth != 0 ? request->growth : 1;
-    bg_spec spec = request->spec;
-    plan_choose_rate(request, growth, &spec);
-    err = plan_size(&spec, growth, request, &made, info);
+    bg_plan_request ask = *request;
+    bg_spec spec = ask.spec;
+    if (!ask.machine) {
+        (void)bg_machine_read(NULL, &machine, NULL); /* ignores an invalid variable */
+        ask.machine = &machine;
+    }
+    plan_choose_rate(&ask, growth, &spec);
+    err = plan_size(&spec, growth, &ask, &made, info);
     if (!err && request->latency_objective > 0
         && made.rate * request->call_seconds > request->latency_objective) {
         err = bgi_err_state(

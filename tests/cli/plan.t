@@ -1,4 +1,5 @@
-# bloomgate plan: recommends a filter. transcript.py sets cache sizes of 32 KiB, 1 MiB and 32 MiB.
+# bloomgate plan: recommends a filter. transcript.py describes a machine with caches of 32 KiB, 1 MiB
+# and 32 MiB and 16 GiB of memory.
 
 # By default, plan compares all kinds.
 $ bloomgate plan -n 100M -p 0.1%
@@ -32,12 +33,69 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
-# BLOOMGATE_CACHES overrides the cache sizes, for example to plan for a different machine.
-$ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
+# --machine plans for another machine. Parts that are not listed have the values of this machine,
+# which BLOOMGATE_MACHINE describes here.
+$ bloomgate plan -n 100M -p 0.1% --machine l1=48Ki,l2=2Mi,l3=260Mi | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
-$ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
+$ bloomgate plan -n 100M -p 0.1% --machine l3=0 | awk '$1 == "blocked" { print $1, $9 }'
 blocked memory
+$ bloomgate plan -n 5M -p 1% --machine l3=64MiB,memory=16Gi,cpus=64 --json | grep -o '"machine": {[^}]*}'
+"machine": {"l1_bytes": 32768, "l2_bytes": 1048576, "l3_bytes": 67108864, "memory_bytes": 17179869184, "cpus": 64}
+$ bloomgate plan -n 100M -p 0.1% --kind blocked --machine memory=128Mi
+100,000,000 keys, false-positive rate at most 0.1%
+|
+                  bits         false     at 2x     at  fits  lines
+kind        size  /key  k  positives  the keys    10x  into   read
+blocked  185 MiB  15.6  9    0.0999%     3.84%  97.3%  none      1
+|
+Planned blocked: as requested; 185 MiB, 0.0999% false positives.
+  bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
+  The filter is larger than the memory of the machine, 128 MiB.
+|
+Alternatives if:
+  - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
+    positives, 38 times as many
+
+# The environment variable BLOOMGATE_MACHINE has the same syntax. --machine takes precedence.
+$ BLOOMGATE_MACHINE=l3=260Mi bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
+blocked L3
+$ BLOOMGATE_MACHINE=l3=260Mi bloomgate plan -n 100M -p 0.1% --machine l3=8Mi | awk '$1 == "blocked" { print $1, $9 }'
+blocked memory
+$ BLOOMGATE_MACHINE= bloomgate plan -n 1000 -p 1% --kind blocked | head -1
+1,000 keys, false-positive rate at most 1%
+
+# Invalid descriptions are refused, even by commands that do not plan.
+$ bloomgate plan -n 1000 -p 1% --machine l4=1Mi
+! bloomgate plan: --machine: found 'l4=1Mi', expected l1=SIZE, l2=SIZE, l3=SIZE, memory=SIZE and cpus=N, separated by commas, such as l2=1Mi,l3=32Mi,memory=16Gi,cpus=8
+! Try 'bloomgate plan --help'.
+? 2
+$ bloomgate plan -n 1000 -p 1% --machine l3=huge
+! bloomgate plan: --machine: found 'l3=huge', expected l3=SIZE with a size of at most 64Gi, such as l3=32Mi
+! Try 'bloomgate plan --help'.
+? 2
+$ bloomgate plan -n 1000 -p 1% --machine l3=1Mi,l3=2Mi
+! bloomgate plan: --machine: found 'l3=2Mi', expected each part at most once
+! Try 'bloomgate plan --help'.
+? 2
+$ bloomgate plan -n 1000 -p 1% --machine cpus=0
+! bloomgate plan: --machine: found 'cpus=0', expected cpus=N with a number from 1 to 65536, such as cpus=8
+! Try 'bloomgate plan --help'.
+? 2
+$ bloomgate plan -n 1000 -p 1% --machine memory=1Mi,
+! bloomgate plan: --machine: found 'memory=1Mi,', expected no comma at the end
+! Try 'bloomgate plan --help'.
+? 2
+$ BLOOMGATE_MACHINE=48K,2M,260M bloomgate plan -n 1000 -p 1%
+! bloomgate plan: BLOOMGATE_MACHINE: found '48K', expected l1=SIZE, l2=SIZE, l3=SIZE, memory=SIZE and cpus=N, separated by commas, such as l2=1Mi,l3=32Mi,memory=16Gi,cpus=8
+! Try 'bloomgate plan --help'.
+? 2
+$ echo pear | BLOOMGATE_MACHINE=cpus=8,l2=-1 bloomgate build -n 10 pear.bg
+! bloomgate build: BLOOMGATE_MACHINE: found 'l2=-1', expected l2=SIZE with a size of at most 64Gi, such as l2=1Mi
+! Try 'bloomgate build --help'.
+? 2
+$ BLOOMGATE_MACHINE=nonsense bloomgate plan --help | head -1
+usage: bloomgate plan [options] --items N --rate P
 
 # No line is longer than 100 characters, even if all columns are shown and rates have many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'

@@ -86,11 +86,14 @@ def play(path, environment, update):
     return good, bad
 
 
+# The machine that transcripts and documents assume.
+MACHINE = "l1=32Ki,l2=1Mi,l3=32Mi,memory=16Gi,cpus=2"
+
+
 def surroundings(program):
-    """Returns the environment for commands. It sets fixed cache sizes, so that the output is the same on every
-    machine."""
-    environment = {**os.environ, "BLOOMGATE_CACHES": "32K,1M,32M", "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
-                   "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
+    """Returns the environment for commands. It describes a fixed machine, so that the output is the same everywhere."""
+    path = os.path.dirname(os.path.abspath(program)) + ":" + os.environ.get("PATH", os.defpath)
+    environment = {**os.environ, "BLOOMGATE_MACHINE": MACHINE, "PATH": path, "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)
     return environment
 

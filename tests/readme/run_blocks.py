@@ -12,6 +12,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/cli"))
+import transcript
 
 
 def blocks(path):
@@ -56,7 +58,8 @@ def main():
         subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True,
                        stdout=subprocess.DEVNULL)
         env = dict(os.environ, PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig",
-                   LD_LIBRARY_PATH=f"{prefix}/lib", PATH=f"{build}/bin:{os.environ['PATH']}")
+                   LD_LIBRARY_PATH=f"{prefix}/lib", BLOOMGATE_MACHINE=transcript.MACHINE,
+                   PATH=f"{build}/bin:{os.environ['PATH']}")
         documents = [os.path.join(ROOT, "README.md"), *sorted(glob.glob(f"{ROOT}/docs/*.md"))]
         for path in filter(os.path.exists, documents):
             for line, language, text, marked in blocks(path):

@@ -183,19 +183,3 @@ TEST(cpu__caches_grow_with_their_level)
     CHECK_EQ(bg_cpu_cache_bytes(4), 0);
     CHECK_EQ(bg_cpu_cache_bytes(-1), 0);
 }
-
-TEST(cpu__cache_sizes_can_be_assumed)
-{
-    (void)setenv("BLOOMGATE_CACHES", "48K,2M,260M",
-                 1); /* NOLINT(concurrency-mt-unsafe) */
-    CHECK_EQ(bg_cpu_cache_bytes(1), 48 << 10);
-    CHECK_EQ(bg_cpu_cache_bytes(2), 2 << 20);
-    CHECK_EQ(bg_cpu_cache_bytes(3), 260 << 20);
-    CHECK_EQ(bg_cpu_cache_bytes(4), 0);
-    (void)setenv("BLOOMGATE_CACHES", "32768", 1); /* NOLINT(concurrency-mt-unsafe) */
-    CHECK_EQ(bg_cpu_cache_bytes(1), 32 << 10);
-    CHECK_EQ(bg_cpu_cache_bytes(2), 0);
-    (void)setenv("BLOOMGATE_CACHES", "many", 1); /* NOLINT(concurrency-mt-unsafe) */
-    CHECK_EQ(bg_cpu_cache_bytes(1), 0);
-    (void)unsetenv("BLOOMGATE_CACHES"); /* NOLINT(concurrency-mt-unsafe) */
-}

@@ -1,0 +1,71 @@
+/*
+ * machine.h - describe a machine: its caches, its memory and its CPUs.
+ *
+ * The planner reports the smallest cache that a filter fits in. By default, it uses the caches
+ * of this machine. To plan for another machine, describe that machine:
+ *
+ *     bg_machine machine;
+ *     bg_plan_request request = BG_PLAN_REQUEST_INIT;
+ *     if (bg_machine_read("l2=1Mi,l3=32Mi,memory=16Gi,cpus=8", &machine, NULL) == BG_OK)
+ *         request.machine = &machine;
+ *
+ * A description is a list of parts, separated by commas:
+ *
+ *     l1=SIZE, l2=SIZE, l3=SIZE   data caches, at most 64Gi; 0 if there is no such cache
+ *     memory=SIZE                 main memory, at most 64Pi
+ *     cpus=N                      CPUs that the process may use, 1 to 65536
+ *
+ * A size is a whole number of bytes with an optional unit. The units k, M, G, T and P are
+ * powers of 1000, and Ki, Mi, Gi, Ti and Pi are powers of 1024. Parts that are not listed
+ * keep the values of this machine.
+ *
+ * The environment variable BLOOMGATE_MACHINE can contain a description, which replaces the
+ * detected values for the whole process. It affects plans, prefetching and default numbers
+ * of threads, but never the bits or answers of a filter. An invalid description is ignored,
+ * except by bg_machine_read, which reports it.
+ */
+#ifndef BLOOMGATE_MACHINE_H
+#define BLOOMGATE_MACHINE_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The properties of a machine. 0 means that a value is unknown or that there is no such cache. */
+typedef struct bg_machine {
+    uint64_t cache_bytes[3]; /* data caches of levels 1, 2 and 3 */
+    uint64_t memory_bytes;   /* main memory, or the limit of the control group if that
+                                is lower */
+    uint32_t cpus;           /* CPUs that the process may use, at least 1 */
+    uint32_t reserved[5];    /* 0 */
+} bg_machine;
+
+/*
+ * Fills in `machine` with the detected properties of this machine. Ignores
+ * BLOOMGATE_MACHINE.
+ * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
+ * reads up to 25.
+ */
+BG_API void bg_machine_detect(bg_machine *machine);
+
+/*
+ * Fills in `machine` with the detected properties of this machine, replaced first by those
+ * that BLOOMGATE_MACHINE describes, and then by those that `text` describes. `text` may be
+ * NULL.
+ * Errors: BG_EINVAL, naming the invalid part of `text` or BLOOMGATE_MACHINE. An invalid
+ * description replaces no values, and `machine` is filled in nevertheless.
+ * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
+ * reads up to 25.
+ */
+BG_API bg_err bg_machine_read(const char *text, bg_machine *machine, bg_errinfo *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
