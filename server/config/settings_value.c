@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 #include <openssl/crypto.h>
 
@@ -166,21 +165,9 @@ static bool settings_value_wrong(struct settings_draft *draft, const char *where
 /* Returns the memory size of the machine, or the container's memory limit if that is smaller. */
 static double settings_value_machine(void)
 {
-    struct sysinfo info;
-    double bytes = sysinfo(&info) == 0 ? (double)info.totalram * info.mem_unit : 0;
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
-    if (file) {
-        char line[32];
-        uint64_t limit;
-        if (fgets(line, sizeof line, file)) {
-            line[strcspn(line, "\n")] = 0;
-            if (number_count(line, &limit) && (double)limit < bytes) {
-                bytes = (double)limit;
-            }
-        }
-        (void)fclose(file);
-    }
-    return bytes;
+    bg_machine machine;
+    bg_machine_detect(&machine); /* not what BLOOMGATE_MACHINE describes */
+    return (double)machine.memory_bytes;
 }
 
 static bool settings_value_memory(const char *text, uint64_t *value)

@@ -137,8 +137,9 @@ static bool server_make_data(struct server *server, const struct settings *setti
 
 static bool server_make_threads(struct server *server, const struct settings *settings)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t wanted = settings->workers ? settings->workers : (size_t)processors;
+    bg_machine machine;
+    bg_machine_detect(&machine); /* the CPUs that this process may use */
+    const size_t wanted = settings->workers ? settings->workers : machine.cpus;
     server->jobs = jobs_create(server, (unsigned)(settings->jobs ? settings->jobs : 4));
     server->workers = calloc(wanted, sizeof(struct worker *));
     if (!server->jobs || !server->workers) {
