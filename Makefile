@@ -15,10 +15,10 @@ DEPS = deps-run deps-build deps-check deps-compare deps-bare deps-test
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # packages are installed before CMake looks for them
-.PHONY: help deps $(DEPS) build run demo routing check test test-bare test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps $(DEPS) build run demo routing check test test-bare test-conditions test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: deps-test ## install all missing packages; `make deps-run`, deps-build, deps-check and deps-compare install fewer
 $(DEPS): deps-%:
@@ -45,6 +45,10 @@ test: deps-test ## run all tests except the long ones (about 20 minutes)
 
 test-bare: deps-bare ## run `make run` in a bare Debian 12 root, and measure what it installs and how long it takes
 	@tests/bare/test_bare.py
+
+test-conditions: deps-test ## run tests on one core, without IPv6, in other locales ...; ARGS="--only user 'cli_'"
+	@$(call configured_build,dev)
+	@tools/test_conditions.py $(ARGS)
 
 test-servers: deps-test build ## run the Redis module's tests in other servers; SERVERS="PATH PATH"
 	@tools/test_servers.py build $(SERVERS)
