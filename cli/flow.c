@@ -18,7 +18,9 @@ unsigned flow_threads(uint64_t wanted)
     if (wanted) {
         return wanted < FLOW_THREADS ? (unsigned)wanted : FLOW_THREADS;
     }
-    (void)bg_machine_read(NULL, &machine, NULL);
+    /* BLOOMGATE_MACHINE has no effect, because the order in which threads add keys determines the
+     * contents of some filters. */
+    bg_machine_detect(&machine);
     return machine.cpus < FLOW_THREADS ? machine.cpus : FLOW_THREADS;
 }
 

@@ -20,9 +20,9 @@
  * keep the values of this machine.
  *
  * The environment variable BLOOMGATE_MACHINE can contain a description, which replaces the
- * detected values for the whole process. It affects plans, prefetching and default numbers
- * of threads, but never the bits or answers of a filter. An invalid description is ignored,
- * except by bg_machine_read, which reports it.
+ * detected values for the whole process. It affects plans, prefetching and the number of
+ * striped counters, but never bits, answers or the number of threads. An invalid
+ * description is ignored, except by bg_machine_read, which reports it.
  */
 #ifndef BLOOMGATE_MACHINE_H
 #define BLOOMGATE_MACHINE_H

@@ -4,11 +4,12 @@
  * This is the only place in the library that reads them, so that a description can replace them
  * everywhere: BLOOMGATE_MACHINE for a process, bg_plan_request.machine for a plan.
  *
- * (M1) A description never changes the bits or answers of a filter. It affects plans, prefetching,
- *      default numbers of threads, and the number of counters that threads spread over (stripe.h).
- * (M2) Every value has a maximum, and users of a value limit it further (64 threads, 64 stripes).
- *      So an environment variable cannot cause large allocations. Memory limits (the service, the
- *      Redis module) ignore the variable and use detected values.
+ * (M1) BLOOMGATE_MACHINE never changes the bits or answers of a filter. It affects plans,
+ *      prefetching, and the number of counters that threads spread over (stripe.h). Numbers of
+ *      threads come from bg_machine_detect, because the order of adds determines the contents of
+ *      some filters.
+ * (M2) BLOOMGATE_MACHINE cannot cause large allocations: every value has a maximum, there are at
+ *      most 64 stripes, and memory limits come from bg_machine_detect.
  * (M3) A description is valid as a whole or ignored as a whole. The library reports an invalid
  *      description only to callers of bg_machine_read.
  *

@@ -223,7 +223,9 @@ TEST(machine__long_descriptions_are_refused)
     for (const char *fill = fills; *fill; fill++) {
         memset(text, *fill, LONG);
         CHECK_EQ(bg_machine_read(text, &machine, &info), BG_EINVAL);
-        memcpy(text, "l1=1", 4);
+        for (size_t i = 0; i < 4; i++) {
+            text[i] = "l1=1"[i];
+        }
         CHECK_EQ(bg_machine_read(text, &machine, &info), BG_EINVAL);
     }
 }
