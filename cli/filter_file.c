@@ -118,6 +118,15 @@ int filter_expect_whole(const struct filter_file *file)
                              file->path);
 }
 
+/* Refuses to replace a device, a directory or another file that is not regular. */
+static int filter_expect_regular(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) != 0 || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)
+               ? CLI_OK
+               : say_refused("%s: not a regular file, so it cannot be replaced", path);
+}
+
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
@@ -128,8 +137,9 @@ int filter_may_write(const char *path, bool force)
     if (lstat(path, &about) != 0) {
         return CLI_OK;
     }
-    if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
-        return say_refused("%s: not a regular file, so it cannot be replaced", path);
+    const int code = filter_expect_regular(path);
+    if (code) {
+        return code;
     }
     if (force && secret_is_keyring(path)) {
         return say_refused("%s: -f does not overwrite a keyring, because filters that "
@@ -151,7 +161,9 @@ int filter_claim(const char *path, bool force)
 {
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
-    int code = is_file ? claim_file(path) : CLI_OK;
+    /* First, because a lock file next to a device would need other permissions. */
+    int code = is_file ? filter_expect_regular(path) : CLI_OK;
+    code = code || !is_file ? code : claim_file(path);
     /* If the path is a symbolic link, also claim its target: the new file replaces the link, and a
      * command that is updating the target must not run at the same time. */
     code = code || !is_file ? code : claim_target(path, to);
