@@ -41,6 +41,9 @@ def need_root(reason):
 # (`unshare ... test_conditions.py --inside PREPARATION ARGUMENT -- COMMAND`), changes them, and runs the command.
 
 
+listeners = [] # open while the command runs; not inherited by it
+
+
 def inside_lo(_):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
@@ -60,8 +63,7 @@ def inside_ports(_):
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind((address, port))
             listener.listen()
-            os.set_inheritable(listener.fileno(), True) # stays open while the command runs
-            listener.detach()
+            listeners.append(listener)
 
 
 def inside_caches(folder):
@@ -243,7 +245,7 @@ def run(name, build, patterns, jobs):
 def main():
     if sys.argv[1:2] == ["--inside"]:
         INSIDE[sys.argv[2]](sys.argv[3])
-        os.execvp(sys.argv[5], sys.argv[5:])
+        sys.exit(subprocess.call(sys.argv[5:]))
     parser = argparse.ArgumentParser(description="Runs tests under conditions that must not change their results.")
     parser.add_argument("--build", default="build-dev", help="build directory (default: build-dev)")
     parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions, separated by commas (default: all)")
