@@ -120,6 +120,38 @@ static void check_predictions(struct fuzz_input *in)
     FUZZ_MUST(e.value <= e.high * (1 + 1e-12));
 }
 
+/* Parses a description of a machine: the rest of the input, or a list of parts that its bytes
+ * select. */
+static void check_machine(struct fuzz_input *in)
+{
+    static const char *const parts[] = { "l1=", "l2=",   "l3=", "memory=", "cpus=",
+                                         ",",   "1",     "9",   "Ki",      "Mi",
+                                         "Pi",  "65536", "0",   "B",       "x" };
+    char text[128] = "";
+    size_t used = 0;
+    const bool raw = fuzz_byte(in) & 1;
+    while (in->left && used < sizeof text - 16) {
+        const uint8_t byte = fuzz_byte(in);
+        const char *part = parts[byte % (sizeof parts / sizeof *parts)];
+        const size_t bytes = raw ? 1 : strlen(part);
+        memcpy(text + used, raw ? (const char *)&byte : part, bytes);
+        used += bytes;
+    }
+    bg_machine machine, detected, own;
+    bg_errinfo why;
+    bg_machine_detect(&detected);
+    FUZZ_MUST(detected.cpus >= 1);
+    FUZZ_MUST(bg_machine_read(NULL, &own, NULL) == BG_OK);
+    const bg_err err = bg_machine_read(text, &machine, &why);
+    FUZZ_MUST(err == BG_OK || (err == BG_EINVAL && why.message[0]));
+    FUZZ_MUST(!err || memcmp(&machine, &own, sizeof machine) == 0);
+    FUZZ_MUST(machine.cpus >= 1 && machine.cpus <= 65536);
+    FUZZ_MUST(machine.memory_bytes <= UINT64_C(1) << 56);
+    for (int i = 0; i < 3; i++) {
+        FUZZ_MUST(machine.cache_bytes[i] <= UINT64_C(1) << 36);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
@@ -138,5 +170,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_round_trip(&ask, &plan);
     }
     check_predictions(&in);
+    check_machine(&in);
     return 0;
 }
