@@ -22,7 +22,7 @@ class Terminal:
 
     def __init__(self, folder, program, name):
         self.folder, self.name, self.commands = folder, name, 0
-        self.environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR")}
+        self.environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR", "LANGUAGE")}
         self.environment.update(PATH=os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                                 LC_ALL="C.UTF-8", TERM="xterm-256color", TMUX_TMPDIR=folder,
                                 SHELL="/bin/sh", HOME=folder)  # the user's shell could be nologin

@@ -94,7 +94,8 @@ def surroundings(program):
     """Returns the environment for commands. It describes a fixed machine, so that the output is the same everywhere."""
     path = os.path.dirname(os.path.abspath(program)) + ":" + os.environ.get("PATH", os.defpath)
     environment = {**os.environ, "BLOOMGATE_MACHINE": MACHINE, "PATH": path, "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
-    environment.pop("NO_COLOR", None)
+    for name in ("NO_COLOR", "LANGUAGE"): # LANGUAGE takes precedence over LC_ALL=C.UTF-8
+        environment.pop(name, None)
     return environment
 
 

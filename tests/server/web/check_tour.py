@@ -20,7 +20,7 @@ def play(base):
     with open(DOCUMENT, encoding="utf-8") as file:
         text = file.read()
     tally = [0, 0]
-    environment = {**os.environ, "BLOOMGATE": base.rstrip("/"), "LC_ALL": "C.UTF-8"}
+    environment = {**os.environ, "BLOOMGATE": base.rstrip("/"), "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
     with tempfile.TemporaryDirectory(prefix="bloomgate-tour-") as folder:
         text = check_documents.BLOCK.sub(lambda m: "```console\n" + check_documents.play(m.group(1), folder, environment, tally) + "```", text)
     if "--update" in sys.argv:
