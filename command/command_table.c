@@ -8,6 +8,7 @@
 #include "letters.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,32 @@ static bool table_same(const struct command *command, bg_bytes name)
         }
     }
     return a[name.len] == 0;
+}
+
+/* Returns what a row does not declare, or NULL if it is complete. */
+static const char *table_missing(const struct command_behavior *b)
+{
+    return !b->needs         ? "what the command needs from its host"
+           : !b->front       ? "what fronts do with the command"
+           : !b->effect      ? "the effect of the command on a filter"
+           : !b->replication ? "how the command is replicated"
+                             : NULL;
+}
+
+bool command_table_check(const struct command *const *families, size_t n,
+                         char why[COMMAND_WHY])
+{
+    for (size_t f = 0; f < n; f++) {
+        for (const struct command *c = families[f]; c->name; c++) {
+            const char *missing = table_missing(&c->behavior);
+            if (missing) {
+                (void)snprintf(why, COMMAND_WHY, "the table does not declare %s: %s",
+                               missing, c->name);
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 struct command_table *command_table_create(const struct command *const *families,

@@ -5,6 +5,9 @@
  * which ends with an entry whose `name` is NULL. These arrays are the source for the dispatcher,
  * arity checks, COMMAND INFO and COMMAND DOCS, the ACL categories, the tests, and the list in
  * docs/commands.md.
+ *
+ * What a host does with a command is also data in these arrays (struct command_behavior). Hosts do
+ * not compare the names of commands.
  */
 #ifndef COMMAND_COMMAND_TABLE_H
 #define COMMAND_COMMAND_TABLE_H
@@ -48,6 +51,83 @@ enum {
     CATEGORY_DANGEROUS = 1u << 5
 };
 
+/* The part of a host without which a command cannot run. */
+enum command_needs {
+    NEEDS_UNDECLARED,
+    NEEDS_NOTHING, /* runs in every host */
+    NEEDS_FILES,   /* the host's file directory (host_ops.path) */
+    NEEDS_GATES,   /* lookups in databases (host_ops.lookup, host_ops.wrote) */
+    NEEDS_SERVICE  /* implemented by the service itself, not in command/ */
+};
+
+/* What happens to a request whose name is a filter that is sharded across a cluster (fronts.h). */
+enum command_front { FRONT_UNDECLARED, FRONT_FORWARDS, FRONT_REFUSES };
+
+/* What a command can change about the filter named by argv[1]. */
+enum command_effect {
+    EFFECT_UNDECLARED,
+    EFFECT_NONE,
+    EFFECT_ADDS,    /* adds items, or creates a filter to which items will be added */
+    EFFECT_DELETES, /* deletes items */
+    EFFECT_TRANSFORMS, /* changes or replaces the filter as a whole */
+    EFFECT_LOADS,      /* replaces the content with content that the client sends */
+    EFFECT_DROPS       /* deletes the filter */
+};
+
+/* What a host that replicates filters sends to its replicas. */
+enum command_replication {
+    REPLICATES_UNDECLARED,
+    REPLICATES_NOTHING,
+    REPLICATES_CHANGES, /* the recorded changes, and how to create a new filter */
+    REPLICATES_COMMAND, /* the command itself: it has the same result on every server */
+    REPLICATES_CONTENT  /* the content of the filter after the command */
+};
+
+/* How hosts handle a command. The value 0 of each field means that the row does not declare it,
+ * which command_table_check reports. */
+struct command_behavior {
+    enum command_needs needs;
+    enum command_front front;
+    enum command_effect effect;
+    enum command_replication replication;
+};
+
+/* The behavior of most commands. Fronts forward the commands marked SHARDED. */
+#define BEHAVIOR_READS                                                                 \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_REFUSES, EFFECT_NONE, REPLICATES_NOTHING                  \
+    }
+#define BEHAVIOR_READS_SHARDED                                                         \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_FORWARDS, EFFECT_NONE, REPLICATES_NOTHING                 \
+    }
+#define BEHAVIOR_ADDS                                                                  \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_REFUSES, EFFECT_ADDS, REPLICATES_CHANGES                  \
+    }
+#define BEHAVIOR_ADDS_SHARDED                                                          \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_FORWARDS, EFFECT_ADDS, REPLICATES_CHANGES                 \
+    }
+#define BEHAVIOR_DELETES                                                               \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_REFUSES, EFFECT_DELETES, REPLICATES_CHANGES               \
+    }
+#define BEHAVIOR_TRANSFORMS                                                            \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_REFUSES, EFFECT_TRANSFORMS, REPLICATES_COMMAND            \
+    }
+#define BEHAVIOR_LOADS                                                                 \
+    {                                                                                  \
+        NEEDS_NOTHING, FRONT_REFUSES, EFFECT_LOADS, REPLICATES_CONTENT                 \
+    }
+/* A command of the service itself. The last two fields do not matter, because the service does not
+ * replicate filters. */
+#define BEHAVIOR_SERVICE                                                               \
+    {                                                                                  \
+        NEEDS_SERVICE, FRONT_REFUSES, EFFECT_NONE, REPLICATES_NOTHING                  \
+    }
+
 /* A command. Subcommands of a container are separate commands, each with its own arity (which
  * counts both words), flags and categories, so ACL rules apply to them individually:
  * "CLIENT|KILL". */
@@ -67,9 +147,18 @@ struct command {
     const char *summary; /* one sentence, without the final period */
     const char *complexity;
     const char *since;
+    struct command_behavior behavior;
 };
 
 extern const struct command bf_commands[], cf_commands[], bg_commands[];
+
+enum { COMMAND_WHY = 128 };
+
+/* Returns whether every row of n arrays declares its behavior. Otherwise, names the first row that
+ * does not, and what is missing. Hosts call this function when they start, and do not start if it
+ * fails. */
+bool command_table_check(const struct command *const *families, size_t n,
+                         char why[COMMAND_WHY]);
 
 /* The commands of all families, with fast case-insensitive lookup by name. */
 struct command_table;

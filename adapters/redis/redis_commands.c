@@ -88,21 +88,18 @@ static uint64_t commands_key_flags(const struct command *c)
     if (c->flags & COMMAND_READONLY) {
         return REDIS_KEY_RO | REDIS_KEY_ACCESS;
     }
-    if (strcmp(c->name, "BG.DROP") == 0) {
-        return REDIS_KEY_RM | REDIS_KEY_DELETE;
+    switch (c->behavior.effect) {
+    case EFFECT_DROPS: return REDIS_KEY_RM | REDIS_KEY_DELETE;
+    case EFFECT_DELETES: return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_DELETE;
+    default: return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
     }
-    const size_t n = strlen(c->name);
-    if (strcmp(c->name + n - 4, ".DEL") == 0) {
-        return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_DELETE;
-    }
-    return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
 }
 
-/* Describes a command's keys: one key or a range of keys. BG.MERGE has two entries: the
- * destination, and the sources that follow it. */
+/* Describes a command's keys: one key or a range of keys. A command that writes and has several keys
+ * (BG.MERGE) has two entries: the destination, and the sources that follow it. */
 static void commands_keys(const struct command *c, struct redis_command_keys keys[3])
 {
-    const bool merges = strcmp(c->name, "BG.MERGE") == 0;
+    const bool merges = c->flags & COMMAND_WRITE && c->last_key != c->first_key;
     const int beyond = c->last_key < 0 ? c->last_key : c->last_key - c->first_key;
     memset(keys, 0, 3 * sizeof *keys);
     if (c->first_key == 0) {
@@ -145,20 +142,6 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
 }
 
 /* ---- Registration ---------------------------------------------------------------------------- */
-
-/* Returns whether the module supports a command. It does not support commands that need files or
- * gates, which exist only in the service. */
-static bool commands_fit(const struct command *c)
-{
-    static const char *const not_here[] = { "BG.PUBLISH", "BG.RELOAD", "BG.LOOKUP",
-                                            "BG.MLOOKUP", "BG.WROTE" };
-    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
-        if (strcmp(c->name, not_here[i]) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static bool commands_own; /* whether the server supports module ACL categories */
 
@@ -211,10 +194,15 @@ bool redis_commands_register(RedisModuleCtx *ctx)
     const struct command *const families[FAMILIES] = { bf_commands, cf_commands,
                                                        bg_commands };
     size_t number = 0;
+    char why[COMMAND_WHY];
+    if (!command_table_check(families, FAMILIES, why)) {
+        redis.Log(ctx, "warning", "%s", why);
+        return false;
+    }
     commands_own = commands_own_categories(ctx);
     for (size_t f = 0; f < FAMILIES; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
-            if (!commands_fit(c)) {
+            if (c->behavior.needs != NEEDS_NOTHING) { /* files or gates */
                 continue;
             }
             if (number == COMMANDS_MAX) {

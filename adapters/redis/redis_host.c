@@ -193,24 +193,30 @@ static struct object *host_find(struct host *host, bg_bytes name)
     return object;
 }
 
-static bool host_is(const struct redis_host *h, const char *name)
-{
-    return strcmp(h->command->name, name) == 0;
-}
-
 static bool host_loads(const struct redis_host *h)
 {
-    return host_is(h, "BG.LOAD") || host_is(h, "BF.LOADCHUNK")
-           || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
+    return h->command->behavior.effect == EFFECT_LOADS;
+}
+
+/* Returns whether the command creates filters for new items. Such a filter is a new filter even if
+ * it is marked `born_full`, as a filter that BF.INSERT creates with a valkey-bloom seed is. */
+static bool host_adds(const struct redis_host *h)
+{
+    return h->command->behavior.effect == EFFECT_ADDS;
+}
+
+/* Returns whether the command has the same result on every server. */
+static bool host_repeats(const struct redis_host *h)
+{
+    return h->command->behavior.replication == REPLICATES_COMMAND;
 }
 
 /* Sets an object's secret and its filter's growth limit, before the object is stored under its
  * name. Objects that are created with content (`born_full`) keep their limit, unless they are
- * loaded. BF.INSERT with a valkey-bloom seed also sets `born_full`, but its filter gets the limit
- * of a new filter. */
+ * loaded or new. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
-    if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
+    if (!object->born_full || host_loads(h) || host_adds(h)) {
         const uint64_t most = h->host.settings->max_filter_bytes;
         const bool said = !object->born_full && object->shape.limit;
         object->shape.limit = said ? object->shape.limit : most;
@@ -258,12 +264,12 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
         return BG_EBUSY;
     }
     bg_err err = host_adopt(h, object, info);
-    err = err ? err : host_send_object(h, object, host_is(h, "BG.MERGE"), info);
+    err = err ? err : host_send_object(h, object, host_repeats(h), info);
     if (err) {
         return host_abandon(object, err);
     }
-    h->happened |= object->born_full && !host_is(h, "BF.INSERT") ? HAPPENED_WHOLE
-                                                                 : HAPPENED_CREATE;
+    h->happened |=
+        object->born_full && !host_adds(h) ? HAPPENED_WHOLE : HAPPENED_CREATE;
     (void)redis_host_place(h->client.ctx, h->names[1], object);
     h->first = object;
     return BG_OK;
@@ -283,7 +289,7 @@ static bg_err host_replace(struct host *host, bg_bytes name,
 {
     struct redis_host *h = host_of(host);
     (void)instead_of; /* always h->first, because commands run one at a time */
-    const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
+    const bool anywhere = host_repeats(h) && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
     err = err ? err : host_send_object(h, object, anywhere, info);
@@ -333,7 +339,7 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
 {
     struct redis_host *h = host_of(host);
     h->happened |= HAPPENED_WHOLE;
-    if (!h->client.failed && !host_is(h, "BG.REBUILD")) {
+    if (!h->client.failed && host_repeats(h)) {
         host_send_verbatim(h);
         return BG_OK;
     }

@@ -508,7 +508,8 @@ bool redis_replay_register(RedisModuleCtx *ctx)
         "| ROTATE milliseconds | PUT offset total chunk | DONE state secret>",
         "Internal: applies a replicated change to a filter",
         "O(N) where N is the size in bytes",
-        "0.1.0"
+        "0.1.0",
+        { NEEDS_NOTHING, FRONT_REFUSES, EFFECT_TRANSFORMS, REPLICATES_COMMAND }
     };
     return redis_commands_add(ctx, &row, replay_command);
 }

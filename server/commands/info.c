@@ -306,6 +306,6 @@ static void info_run(struct request *request)
 const struct command info_commands[] = {
     { "INFO", -1, COMMAND_LOADING | COMMAND_STALE, CATEGORY_DANGEROUS, 0, 0, 0,
       info_run, NULL, "[section [section ...]]", "Returns statistics about the service",
-      "O(1)", "0.1.0" },
+      "O(1)", "0.1.0", BEHAVIOR_SERVICE },
     CMD_END,
 };

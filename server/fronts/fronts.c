@@ -155,20 +155,6 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
     return found;
 }
 
-bool front_forwards(const struct command *command)
-{
-    static const char *const names[] = {
-        "BF.ADD", "BF.MADD", "BF.EXISTS", "BF.MEXISTS",
-        "BG.ADD", "BG.MADD", "BG.EXISTS", "BG.MEXISTS"
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(command->name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void front_refuse(const struct front *front, struct request *request)
 {
     char name[64];

@@ -61,8 +61,7 @@ struct front *fronts_named(const struct fronts *fronts, bg_bytes name);
 struct front *fronts_find(const struct fronts *fronts, const struct command *command,
                           const bg_bytes *argv, size_t argc);
 
-/* Returns whether a command is forwarded. front_refuse replies with an error to any other command for a front. */
-bool front_forwards(const struct command *command);
+/* Replies with an error to a command that is not forwarded (enum command_front). */
 void front_refuse(const struct front *front, struct request *request);
 
 /* Forwards a request and replies to it. If `many` is set, the request combines several single-item requests, each

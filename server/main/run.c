@@ -234,6 +234,9 @@ static bool server_make(struct server *server)
     server->slowlog = slowlog_create();
     server->started = clock_now();
     server_make_run_id(server);
+    if (!command_table_check(server_families, server_families_count, why)) {
+        return server_say("commands", why);
+    }
     server->commands = command_table_create(server_families, server_families_count);
     if (!server->commands || !server->slowlog) {
         return server_say("commands", "out of memory");

@@ -80,13 +80,14 @@ void cmd_help(struct request *request);
 #define CMD_HELP(container)                                                            \
     {                                                                                  \
         container "|HELP", 2, COMMAND_LOADING | COMMAND_STALE | COMMAND_SUB, 0, 0, 0,  \
-            0, cmd_help, NULL, "", "Lists the subcommands", "O(1)", "0.1.0"            \
+            0, cmd_help, NULL, "", "Lists the subcommands", "O(1)", "0.1.0",           \
+            BEHAVIOR_SERVICE                                                           \
     }
 
 /* The last row of an array of commands. */
 #define CMD_END                                                                        \
     {                                                                                  \
-        NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL                     \
+        .name = NULL                                                                   \
     }
 
 #endif

@@ -334,7 +334,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     session_admit(&worker->session, &conn->client, &request, &admission);
     if (admission.error || admission.verdict == SESSION_MAYBE
         || (admission.front
-                ? !front_forwards(command)
+                ? command->behavior.front != FRONT_FORWARDS
                 : session_stalls(&worker->session, command, argv[1], WORKER_RUN))) {
         return false;
     }

@@ -203,14 +203,14 @@ static void multi_exec(struct request *request)
 
 const struct command multi_commands[] = {
     { "MULTI", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_run, NULL, "",
-      "Starts a transaction: queues the following requests until EXEC", "O(1)",
-      "0.1.0" },
+      "Starts a transaction: queues the following requests until EXEC", "O(1)", "0.1.0",
+      BEHAVIOR_SERVICE },
     { "EXEC", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_exec, NULL, "",
       "Runs the queued requests in order; requests from other clients may run in "
       "between",
-      "Depends on the requests", "0.1.0" },
+      "Depends on the requests", "0.1.0", BEHAVIOR_SERVICE },
     { "DISCARD", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_discard_run, NULL,
       "", "Discards the queued requests", "O(N) where N is the number of requests",
-      "0.1.0" },
+      "0.1.0", BEHAVIOR_SERVICE },
     CMD_END,
 };

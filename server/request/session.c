@@ -835,7 +835,7 @@ void session_forward(struct session *session, struct front *front,
 static void session_run_front(struct session *session, struct front *front,
                               struct request *request)
 {
-    if (session->client->multi || !front_forwards(request->command)) {
+    if (session->client->multi || request->command->behavior.front != FRONT_FORWARDS) {
         multi_fail(session->client);
         front_refuse(front, request);
     } else if (!session->is_job) {

@@ -20,7 +20,8 @@
 
 #define ROW(name, flags, categories)                                                   \
     {                                                                                  \
-        name, -1, flags, categories, 0, 0, 0, NULL, NULL, "", "", "", ""               \
+        name, -1, flags, categories, 0, 0, 0, NULL, NULL, "", "", "", "",              \
+            BEHAVIOR_SERVICE                                                           \
     }
 
 static const struct command some_commands[] = {
