@@ -11,8 +11,8 @@
 #ifndef SERVER_JOURNAL_DISK_H
 #define SERVER_JOURNAL_DISK_H
 
-#include "journal/frame.h"
 #include "journal/read.h"
+#include "journal/record.h"
 
 enum { JOURNAL_DISK_PATH = 4096, JOURNAL_DISK_NAME = 48 };
 

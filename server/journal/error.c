@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void journal_error_clear(bg_errinfo *info)
-{
-    if (info) {
-        memset(info, 0, sizeof *info);
-    }
-}
-
 bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
                      const char *expected, const char *found, ...)
 {

@@ -7,6 +7,8 @@
 
 #include "bloomgate/err.h"
 
+#include <string.h>
+
 /* Records that the value of `what` was `found` (a printf format), but `expected` was required.
  * Returns `code`. `info` may be NULL in all of these functions. */
 bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
@@ -24,6 +26,11 @@ void journal_error_place(bg_errinfo *info, const char *file, uint64_t offset);
 /* Records errno after a system call on a file or directory has failed. Returns BG_EIO. */
 bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path);
 
-void journal_error_clear(bg_errinfo *info);
+static inline void journal_error_clear(bg_errinfo *info)
+{
+    if (info) {
+        memset(info, 0, sizeof *info);
+    }
+}
 
 #endif

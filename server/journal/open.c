@@ -4,7 +4,7 @@
  * journal_begin first ensures that the existing frames are on disk (journal/disk.c), and then
  * always creates a new segment. Therefore, a truncated tail is never followed by other frames with
  * the same numbers in the same file. Each run (the segments written by one process) has its own
- * checksum seed (journal/frame.h).
+ * checksum seed (journal/record.h).
  */
 #include "journal/state.h"
 #include "util/timed.h"

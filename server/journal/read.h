@@ -5,8 +5,8 @@
 #ifndef SERVER_JOURNAL_READ_H
 #define SERVER_JOURNAL_READ_H
 
-#include "journal/frame.h"
 #include "journal/journal.h"
+#include "journal/record.h"
 
 /* The bytes of one segment. */
 struct journal_source {

@@ -5,8 +5,8 @@
 #ifndef TESTS_JOURNAL_MEMORY_H
 #define TESTS_JOURNAL_MEMORY_H
 
-#include "journal/frame.h"
 #include "journal/read.h"
+#include "journal/record.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "journal/journal.h"
 
-#include "journal/frame.h"
+#include "journal/record.h"
 #include "server/support/journal_inside.h"
 #include "support/crossing.h"
 #include "support/disk_lives.h"

@@ -5,8 +5,8 @@
  */
 #define _GNU_SOURCE
 
-#include "journal/frame.h"
 #include "journal/journal.h"
+#include "journal/record.h"
 #include "server/support/journal_inside.h"
 
 #include "support/check.h"
