@@ -1,6 +1,7 @@
 /*
- * args.h - parses command arguments (keywords and numbers), and sends the errors that clients
- * expect.
+ * args.h - what handlers share: they parse arguments (keywords and numbers), find the object that
+ * argv[1] names, add and look up the items of a request or of a pipeline of requests, and send the
+ * errors that clients expect.
  */
 #ifndef COMMAND_ARGS_H
 #define COMMAND_ARGS_H
@@ -48,6 +49,11 @@ const char *args_show(bg_bytes argument, char text[64]);
  * *sent to whether an error was sent; `sent` may be NULL if `missing` is not. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
+
+/* Like args_find with ARGS_CF, but also sends WRONGTYPE and returns NULL if the object's kind does not
+ * support deletion. */
+struct object *args_find_cuckoo(struct request *request, const char *missing,
+                                bool *sent);
 
 /* Returns the object called `name`, which may belong to any family. If there is none, sends
  * NOFILTER and returns NULL. */
@@ -103,5 +109,37 @@ void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full);
 void args_done(struct request *request, bg_err err, const bg_errinfo *info,
                const char *full);
+
+/* ---- Items ---------------------------------------------------------------------------------- */
+
+/* Sends the first n bits as booleans, without an array header. */
+void items_reply(struct request *request, const uint64_t *bits, size_t n);
+
+/*
+ * Adds items of a pipeline and sends one reply for each: whether it is new, or an error. `full` is the
+ * reply for BG_EFULL. With `always`, the reply for an added item is true even if the item is not new.
+ * Returns the number of replies. *step is the maximum number of items, at first OBJECT_BATCH; it is
+ * reduced to 1 after an error.
+ */
+size_t items_add_some(struct request *request, struct object *object,
+                      const bg_bytes *items, size_t n, size_t *step, bool always,
+                      const char *full);
+
+/* Adds the items of one request. Sends an array, in which an error is the last element. If nothing was
+ * added, sends only the error, except that with `full_in_array` BG_EFULL is sent in an array. */
+void items_add_list(struct request *request, struct object *object,
+                    const bg_bytes *items, size_t n, const char *full,
+                    bool full_in_array);
+
+/* Sends whether the object may contain each item, without an array header. A NULL object contains no
+ * items. */
+void items_exist(struct request *request, const struct object *object,
+                 const bg_bytes *items, size_t n);
+
+/* The handlers of BF.EXISTS and CF.EXISTS, for a pipeline and for one request, and of BF.MEXISTS and
+ * CF.MEXISTS. A filter that does not exist contains no items. */
+void items_exist_many(struct request *request, const bg_bytes *items, size_t n);
+void items_exist_one(struct request *request);
+void items_exist_list(struct request *request);
 
 #endif

@@ -18,7 +18,6 @@
 #include "args.h"
 #include "dump.h"
 #include "import_value.h"
-#include "items.h"
 
 #include <stdio.h>
 
@@ -275,28 +274,6 @@ static void bf_insert(struct request *request)
 
 /* ---- Lookups ------------------------------------------------------------------------------- */
 
-static void bf_exists_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    bool sent = false;
-    const struct object *object = bf_find(request, &sent);
-    items_exist_or(request, object, sent, items, n);
-}
-
-static void bf_exists(struct request *request)
-{
-    bf_exists_many(request, request->argv + 2, 1);
-}
-
-static void bf_mexists(struct request *request)
-{
-    bool sent = false;
-    const struct object *object = bf_find(request, &sent);
-    if (!sent) {
-        reply_array(&request->reply, request->argc - 2);
-        items_exist(request, object, request->argv + 2, request->argc - 2);
-    }
-}
-
 /* ---- Information --------------------------------------------------------------------------- */
 
 static void bf_card(struct request *request)
@@ -429,12 +406,12 @@ const struct command bf_commands[] = {
       "Adds items to a Bloom filter, creating it with the given options if it does "
       "not exist",
       "O(N) where N is the number of items", "0.1.0", BEHAVIOR_ADDS },
-    { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_exists,
-      bf_exists_many, "key item",
+    { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, items_exist_one,
+      items_exist_many, "key item",
       "Checks whether a Bloom filter may contain an item; 0 means definitely not",
       "O(1)", "0.1.0", BEHAVIOR_READS_SHARDED },
-    { "BF.MEXISTS", -3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_mexists,
-      NULL, "key item [item ...]",
+    { "BF.MEXISTS", -3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1,
+      items_exist_list, NULL, "key item [item ...]",
       "Checks whether a Bloom filter may contain each item; 0 means definitely not",
       "O(N) where N is the number of items", "0.1.0", BEHAVIOR_READS_SHARDED },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",

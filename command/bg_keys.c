@@ -16,7 +16,6 @@
  * item was added, and the "no" would then be wrong.
  */
 #include "bg_handlers.h"
-#include "items.h"
 
 /* Returns the object named by argv[1]. Returns NULL after sending an error for each of n
  * requests. */

@@ -17,7 +17,6 @@
  */
 #include "args.h"
 #include "dump.h"
-#include "items.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,26 +103,9 @@ static void cf_made_not(struct request *request, bg_err err, const bg_errinfo *i
     args_failed(request, err, info, "ERR Couldn't create Cuckoo Filter");
 }
 
-/* Like args_find, but also sends WRONGTYPE and returns NULL if the object's kind does not support
- * deletion. */
-static struct object *cf_find_or(struct request *request, const char *missing,
-                                 bool *sent)
-{
-    struct object *object = args_find(request, ARGS_CF, missing, sent);
-    if (object && object_is_whole(object)
-        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
-        reply_error(&request->reply, ARGS_WRONGTYPE);
-        if (sent) {
-            *sent = true;
-        }
-        return NULL;
-    }
-    return object;
-}
-
 static struct object *cf_find(struct request *request, bool *sent)
 {
-    return cf_find_or(request, NULL, sent);
+    return args_find_cuckoo(request, NULL, sent);
 }
 
 static const struct args_maker cf_maker = { cf_find, cf_make, cf_made_not };
@@ -307,28 +289,6 @@ static void cf_insertnx(struct request *request)
 
 /* ---- Lookups and deletes -------------------------------------------------------------------- */
 
-static void cf_exists_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    bool sent = false;
-    const struct object *object = cf_find(request, &sent);
-    items_exist_or(request, object, sent, items, n);
-}
-
-static void cf_exists(struct request *request)
-{
-    cf_exists_many(request, request->argv + 2, 1);
-}
-
-static void cf_mexists(struct request *request)
-{
-    bool sent = false;
-    const struct object *object = cf_find(request, &sent);
-    if (!sent) {
-        reply_array(&request->reply, request->argc - 2);
-        items_exist(request, object, request->argv + 2, request->argc - 2);
-    }
-}
-
 static void cf_count(struct request *request)
 {
     bool sent = false;
@@ -341,7 +301,7 @@ static void cf_count(struct request *request)
 
 static void cf_del(struct request *request)
 {
-    struct object *object = cf_find_or(request, "ERR Not found", NULL);
+    struct object *object = args_find_cuckoo(request, "ERR Not found", NULL);
     if (!object) {
         return;
     }
@@ -357,7 +317,7 @@ static void cf_del(struct request *request)
 static void cf_compact(struct request *request)
 {
     struct object *object =
-        cf_find_or(request, "ERR Cuckoo filter was not found", NULL);
+        args_find_cuckoo(request, "ERR Cuckoo filter was not found", NULL);
     if (!object) {
         return;
     }
@@ -396,7 +356,7 @@ static struct cf_figures cf_measure(const struct object *object)
 
 static void cf_info(struct request *request)
 {
-    const struct object *object = cf_find_or(request, ARGS_NOT_FOUND, NULL);
+    const struct object *object = args_find_cuckoo(request, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }
@@ -421,7 +381,7 @@ static void cf_info(struct request *request)
 
 static void cf_debug(struct request *request)
 {
-    const struct object *object = cf_find_or(request, ARGS_NOT_FOUND, NULL);
+    const struct object *object = args_find_cuckoo(request, ARGS_NOT_FOUND, NULL);
     if (!object) {
         return;
     }
@@ -466,11 +426,11 @@ const struct command cf_commands[] = {
       "Adds the items that a cuckoo filter does not contain, creating it with the "
       "given options if it does not exist",
       "O(N) where N is the number of items", "0.1.0", BEHAVIOR_ADDS },
-    { "CF.EXISTS", 3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_exists, cf_exists_many,
-      "key item",
+    { "CF.EXISTS", 3, CF_READ | COMMAND_ASKS, CF_AT_KEY, items_exist_one,
+      items_exist_many, "key item",
       "Checks whether a cuckoo filter may contain an item; 0 means definitely not",
       "O(1)", "0.1.0", BEHAVIOR_READS },
-    { "CF.MEXISTS", -3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_mexists, NULL,
+    { "CF.MEXISTS", -3, CF_READ | COMMAND_ASKS, CF_AT_KEY, items_exist_list, NULL,
       "key item [item ...]",
       "Checks whether a cuckoo filter may contain each item; 0 means definitely not",
       "O(N) where N is the number of items", "0.1.0", BEHAVIOR_READS },

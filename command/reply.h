@@ -20,6 +20,8 @@ struct reply_ops {
     void (*error)(void *to, const char *text); /* with its code: "ERR not found" */
     void (*integer)(void *to, int64_t value);
     void (*boolean)(void *to, bool value);
+    void (*booleans)(void *to, const uint64_t *bits,
+                     size_t n); /* n replies: bits 0 to n - 1 */
     void (*real)(void *to, double value);
     void (*bulk)(void *to, const void *bytes, size_t n);
     void (*null)(void *to);

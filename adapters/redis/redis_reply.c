@@ -39,6 +39,13 @@ static void client_boolean(void *to, bool value)
     (void)redis.ReplyWithBool(client_of(to)->ctx, value);
 }
 
+static void client_booleans(void *to, const uint64_t *bits, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        client_boolean(to, bits[i / 64] >> i % 64 & 1);
+    }
+}
+
 static void client_real(void *to, double value)
 {
     (void)redis.ReplyWithDouble(client_of(to)->ctx, value);
@@ -79,6 +86,7 @@ const struct reply_ops redis_reply_ops = {
     .error = client_error,
     .integer = client_integer,
     .boolean = client_boolean,
+    .booleans = client_booleans,
     .real = client_real,
     .bulk = client_bulk,
     .null = client_null,

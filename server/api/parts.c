@@ -6,7 +6,7 @@
 #include "core/server.h"
 #include "fronts/fronts.h"
 #include "persist/persist.h"
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 #include "text.h"
 #include "util/base64.h"
 

@@ -9,7 +9,7 @@
 
 #include "args.h"
 #include "request/session.h"
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 
 extern const struct command connection_commands[], client_commands[],
     keyspace_commands[], scan_commands[], admin_commands[], acl_commands[],

@@ -7,7 +7,7 @@
 #include "persist/persist.h"
 #include "request/multi.h"
 #include "request/worker.h"
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 #include "util/log.h"
 
 #include <errno.h>

@@ -20,7 +20,7 @@
 #include "persist/persist.h"
 #include "request/conn.h"
 #include "request/worker.h"
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 #include "util/log.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * resp.h - parses requests in RESP, the Redis protocol. Requests may arrive in parts or many at
- * once. They are parsed in place, without copying.
+ * resp.h - RESP, the Redis protocol: parses requests, and writes replies to a buffer. Requests may
+ * arrive in parts or many at once. They are parsed in place, without copying.
  *
  *     *3\r\n$9\r\nBF.EXISTS\r\n$3\r\nkey\r\n$4\r\nitem\r\n       an array of strings
  *     BF.EXISTS key "an item"\r\n                                 a line, as a person types it
@@ -38,11 +38,30 @@
  * byte; single-quoted strings may contain only the escape \'. A line is unquoted in place, which is
  * why `bytes` is not const. Strings are binary-safe. Unlike in Redis, each CR must be followed by
  * LF, and the limits do not depend on how the bytes are split across reads.
+ *
+ * Replies are written in RESP2 or RESP3:
+ *
+ *     reply      RESP2                RESP3
+ *     status     +OK                  the same
+ *     error      -ERR not found       the same
+ *     integer    :42                  the same
+ *     boolean    :1  :0               #t  #f
+ *     real       $3 and 0.5           ,0.5       inf, -inf and nan in both
+ *     bulk       $4 and its bytes     the same
+ *     null       $-1                  _
+ *     array      *n                   the same
+ *     map        *2n                  %n
+ *     set        *n                   ~n
+ *
+ * The `to` field of a reply points to the struct buffer. A buffer that has overflowed accepts no
+ * more bytes (buffer.h).
  */
 #ifndef SERVER_RESP_H
 #define SERVER_RESP_H
 
 #include "bloomgate/hash.h"
+#include "reply.h"
+#include "util/buffer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +129,22 @@ void resp_parser_free(struct resp_parser *p);
 /* Parses the next request as described above. bytes[0] is the first byte that the last call did
  * not consume. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
+
+/* ---- Replies -------------------------------------------------------------------------------- */
+
+extern const struct reply_ops resp2_reply_ops, resp3_reply_ops;
+
+/* Returns a reply that writes RESP2 or RESP3 to a buffer. */
+struct reply resp_reply_to(struct buffer *out, int protocol);
+
+/* Writes human-readable text as a verbatim string ("=15", "txt:" and its bytes) in RESP3 or as a
+ * bulk string in RESP2. */
+void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);
+
+enum { RESP_REAL_TEXT = 32 };
+
+/* Writes the shortest decimal number that parses to the same double, or inf, -inf or nan. Returns
+ * the length. */
+size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT]);
 
 #endif

@@ -8,7 +8,6 @@
 #define TESTS_RESP_STORY_H
 
 #include "resp/resp.h"
-#include "resp/resp_reply.h"
 
 #include <stdlib.h>
 

@@ -23,7 +23,7 @@
 #include "main/startup.h"
 #include "persist/state.h"
 #include "request/session.h"
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 
 #include <stdarg.h>
 #include <stdio.h>

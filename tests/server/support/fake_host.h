@@ -454,6 +454,13 @@ static inline void fake_boolean(void *to, bool value)
     fake_put(to, ((struct fake *)to)->protocol == 3 ? '#' : ':')->integer = value;
 }
 
+static inline void fake_booleans(void *to, const uint64_t *bits, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fake_boolean(to, bits[i / 64] >> i % 64 & 1);
+    }
+}
+
 static inline void fake_bulk(void *to, const void *bytes, size_t n)
 {
     fake_bytes(fake_put(to, '$'), bytes, n);
@@ -538,6 +545,7 @@ static const struct reply_ops fake_reply_ops = {
     .error = fake_error,
     .integer = fake_integer,
     .boolean = fake_boolean,
+    .booleans = fake_booleans,
     .real = fake_real,
     .bulk = fake_bulk,
     .null = fake_null,

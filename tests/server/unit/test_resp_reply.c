@@ -1,7 +1,7 @@
 /*
  * test_resp_reply.c - tests replies in RESP2 and RESP3, and the buffer that they are written to.
  */
-#include "resp/resp_reply.h"
+#include "resp/resp.h"
 #include "support/check.h"
 
 #include <float.h>
@@ -67,6 +67,42 @@ TEST(resp_reply__integers)
         CHECK_REPLY(reply_integer(&r, value), expected, expected);
     }
     buffer_free(&out);
+}
+
+/* Checks that many booleans are written like single ones, and that a buffer without enough space
+ * gets none of them. */
+TEST(resp_reply__booleans)
+{
+    enum { LIMIT = 4000, MOST = 200 };
+    struct buffer many, single;
+    buffer_init(&many, LIMIT);
+    buffer_init(&single, LIMIT);
+    for (size_t n = 0; n <= MOST; n++) {
+        for (int protocol = 2; protocol <= 3; protocol++) {
+            uint64_t bits[MOST / 64 + 1];
+            const struct reply m = resp_reply_to(&many, protocol);
+            const struct reply s = resp_reply_to(&single, protocol);
+            for (size_t i = 0; i < MOST / 64 + 1; i++) {
+                bits[i] = check_random();
+            }
+            m.ops->booleans(m.to, bits, n);
+            for (size_t i = 0; i < n; i++) {
+                reply_boolean(&s, bits[i / 64] >> i % 64 & 1);
+            }
+            CHECK(buffer_waiting(&many) == 4 * n && buffer_waiting(&single) == 4 * n);
+            CHECK(n == 0
+                  || memcmp(buffer_bytes(&many), buffer_bytes(&single), 4 * n) == 0);
+            buffer_drop(&many, 4 * n);
+            buffer_drop(&single, 4 * n);
+        }
+    }
+    const uint64_t bits[MOST / 64 + 1] = { 0 };
+    const struct reply r = resp_reply_to(&many, 2);
+    many.limit = 4 * MOST - 1;
+    r.ops->booleans(r.to, bits, MOST);
+    CHECK(many.overflow && buffer_waiting(&many) == 0);
+    buffer_free(&many);
+    buffer_free(&single);
 }
 
 TEST(resp_reply__what_the_protocols_have_apart)
