@@ -5,12 +5,11 @@
  */
 #include "command_table.h"
 
-#include "letters.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct command_table {
     size_t count;
@@ -19,24 +18,21 @@ struct command_table {
     const struct command *places[];
 };
 
+/* The hash ignores the bit in which uppercase and lowercase letters differ. */
 static size_t table_hash(const char *name, size_t n)
 {
+    enum { CASE = 0x20 };
     uint32_t hash = 2166136261U;
     for (size_t i = 0; i < n; i++) {
-        hash = (hash ^ (unsigned char)letter_upper(name[i])) * 16777619U;
+        hash = (hash ^ ((unsigned char)name[i] & ~(uint32_t)CASE)) * 16777619U;
     }
     return hash ^ hash >> 15;
 }
 
 static bool table_same(const struct command *command, bg_bytes name)
 {
-    const char *a = command->name, *b = name.data;
-    for (size_t i = 0; i < name.len; i++) {
-        if (a[i] == 0 || a[i] != letter_upper(b[i])) {
-            return false;
-        }
-    }
-    return a[name.len] == 0;
+    return strlen(command->name) == name.len
+           && strncasecmp(command->name, name.data, name.len) == 0;
 }
 
 /* Returns what a row does not declare, or NULL if it is complete. */

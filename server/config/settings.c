@@ -22,8 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTINGS_DOUBTS = 16 };
-
 struct settings_shared {
     struct settings_pool *pool;
     size_t uses;
@@ -45,27 +43,6 @@ enum settings_action {
     ACTION_PRINT_CONFIG,
     ACTION_PRINT_MAN,
     ACTION_HASH
-};
-
-struct settings_store {
-    _Atomic(const struct settings *) now;
-    pthread_mutex_t changing;
-    struct settings_kept *first;   /* settings at startup */
-    struct settings_kept *current; /* contains `now` */
-    struct settings_kept *retired; /* no longer visible */
-    struct settings_kept *waiting; /* not visible since `mark` */
-    struct quiet_mark mark;
-    uint64_t version;
-    settings_apply *apply; /* or NULL */
-    void *apply_context;
-    /* The following fields are saved because they are needed to reload the settings. */
-    const char *file;
-    char **arguments;
-    int count;
-    const struct command *const *families;
-    size_t family_count;
-    char *doubts[SETTINGS_DOUBTS];
-    size_t doubt_count;
 };
 
 /* ---- The command line ---------------------------------------------------------------------- */
@@ -460,11 +437,6 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
     for (size_t i = 0; i < store->doubt_count; i++) {
         tell(context, false, store->doubts[i]);
     }
-}
-
-const struct settings *settings_now(const struct settings_store *store)
-{
-    return atomic_load(&store->now); /* sequentially consistent, as quiet.h requires */
 }
 
 /* ---- CONFIG ----------------------------------------------------------------------------------- */

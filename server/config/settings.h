@@ -29,7 +29,10 @@
 #define SERVER_CONFIG_SETTINGS_H
 
 #include "command_table.h"
+#include "util/quiet.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -146,7 +149,6 @@ struct settings {
 };
 
 struct settings_store;
-struct quiet;
 
 /* Receives one line of text: an error if `mistake` is true, otherwise a warning. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
@@ -170,13 +172,43 @@ void settings_store_free(struct settings_store *store); /* NULL is allowed */
 void settings_doubts(const struct settings_store *store, settings_tell *tell,
                      void *context);
 
+/* Called with new settings before they are published; see settings_listen. */
+typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
+
+/* The published settings and what is needed to replace them. Only settings.c uses the fields;
+ * settings_now is here because every batch of requests calls it. */
+enum { SETTINGS_DOUBTS = 16 };
+struct settings_kept;
+struct settings_store {
+    _Atomic(const struct settings *) now;
+    pthread_mutex_t changing;
+    struct settings_kept *first;   /* settings at startup */
+    struct settings_kept *current; /* contains `now` */
+    struct settings_kept *retired; /* no longer visible */
+    struct settings_kept *waiting; /* not visible since `mark` */
+    struct quiet_mark mark;
+    uint64_t version;
+    settings_apply *apply; /* or NULL */
+    void *apply_context;
+    /* The following fields are saved because they are needed to reload the settings. */
+    const char *file;
+    char **arguments;
+    int count;
+    const struct command *const *families;
+    size_t family_count;
+    char *doubts[SETTINGS_DOUBTS];
+    size_t doubt_count;
+};
+
 /* Returns the current settings. Thread safety: MT-Safe. Cost: one load. */
-const struct settings *settings_now(const struct settings_store *store);
+static inline const struct settings *settings_now(const struct settings_store *store)
+{
+    return atomic_load(&store->now); /* sequentially consistent, as quiet.h requires */
+}
 
 /* Sets a function that is called with new settings before they are published. The function runs on
  * the thread that changes the settings, for one change at a time. To reject the change, it stores a
  * reason in `why` and returns false. Call settings_listen only once, before the first change. */
-typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
 

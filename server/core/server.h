@@ -85,6 +85,8 @@ struct server {
     struct worker **workers;
     size_t workers_count;
     _Atomic int phase; /* enum server_phase */
+    /* Some names may have belonged to lost filters (persist_doubts). Set while filters are loaded. */
+    _Atomic bool doubts;
     _Atomic uint64_t next_client;
     _Atomic uint64_t clients;      /* current connections */
     _Atomic uint64_t http_clients; /* number of connections that use HTTP */

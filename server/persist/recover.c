@@ -895,8 +895,12 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     for (size_t i = 0; !err && i < r->all.n; i++) {
         recovery_check_growth(r, r->all.places[i].found);
     }
-    if (!err && r->doubts && !forget && !(persist->doubt = doubt_create())) {
-        err = persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
+    if (!err && r->doubts && !forget) {
+        persist->doubt = doubt_create();
+        atomic_store(&persist->server->doubts, true);
+        err = persist->doubt ? BG_OK
+                             : persist_fail(info, BG_ENOMEM,
+                                            "out of memory while loading filters");
     }
     err = err ? err : journal_begin(persist->journal, report, info);
     if (!err) {

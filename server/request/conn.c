@@ -290,6 +290,12 @@ static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
     return used;
 }
 
+bool conn_turn_over(const struct conn *conn)
+{
+    return conn->turn == 0 || conn->busy || conn->client.close
+           || buffer_is_full(&conn->out);
+}
+
 void conn_again(struct conn *conn)
 {
     if (!conn->again) {
@@ -313,7 +319,7 @@ static void conn_note_rest(struct conn *conn)
         conn->stuck = 0;
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
-    } else if (conn_is_full(conn)) {
+    } else if (buffer_is_full(&conn->out)) {
         /* conn_settle clears this flag after sending replies. */
         conn->full = true;
     } else if (conn->turn == 0) {
@@ -423,7 +429,7 @@ static bool conn_may_read(const struct conn *conn)
 {
     return !conn->busy && !conn->client.close && !conn->eof && !conn->closed
            && !conn->again && !conn->full && !conn->leaving && !conn->refused
-           && !conn_is_full(conn);
+           && !buffer_is_full(&conn->out);
 }
 
 /* Reads and discards input after the last reply. */
@@ -661,7 +667,7 @@ void conn_settle(struct conn *conn)
     if (conn->hold) {
         worker_hold(worker, conn);
     }
-    if (conn->full && !conn_is_full(conn)) {
+    if (conn->full && !buffer_is_full(&conn->out)) {
         conn->full = false;
         conn_again(conn);
     }

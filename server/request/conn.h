@@ -154,17 +154,8 @@ bool conn_job_done(struct conn *conn);
 /* Schedules conn_settle for the end of the iteration. */
 void conn_touch(struct conn *conn);
 
-/* Returns whether too much output is waiting to be sent. */
-static inline bool conn_is_full(const struct conn *conn)
-{
-    return buffer_waiting(&conn->out) > conn->out.limit / 2 || conn->out.overflow;
-}
-
 /* Returns whether to stop running requests for now; called once per request. */
-static inline bool conn_turn_over(struct conn *conn)
-{
-    return conn->turn == 0 || conn->busy || conn->client.close || conn_is_full(conn);
-}
+bool conn_turn_over(const struct conn *conn);
 
 /* Called every second: closes the connection if it has been idle or stuck for too long. */
 void conn_tick(struct conn *conn, uint64_t ticks);

@@ -611,9 +611,10 @@ void session_admit(struct session *session, const struct client *client,
         return;
     }
     a->error = session_no_state(session, command, a->text);
-    a->front = a->error ? NULL
-                        : fronts_find(session->server->fronts, command, request->argv,
-                                      request->argc);
+    if (!a->error && session->server->fronts) {
+        a->front =
+            fronts_find(session->server->fronts, command, request->argv, request->argc);
+    }
     a->verdict = a->error   ? SESSION_REFUSED
                  : a->front ? SESSION_IN_CLUSTER
                             : SESSION_ADMITTED;
@@ -678,7 +679,7 @@ static const struct command *session_command(const struct session *session,
 static bool session_doubts(struct session *session, const struct command *command,
                            const bg_bytes *argv)
 {
-    return command->flags & COMMAND_ASKS
+    return command->flags & COMMAND_ASKS && atomic_load(&session->server->doubts)
            && persist_doubts(session->server->persist, argv[1])
            && !session_find(session, argv[1]);
 }
@@ -725,7 +726,9 @@ void session_perform(struct session *session, struct request *request,
                      const bg_bytes *items, size_t n)
 {
     const uint64_t began = clock_nanoseconds();
-    ledger_forget();
+    if (!(request->command->flags & COMMAND_ASKS)) { /* lookups reserve no memory */
+        ledger_forget();
+    }
     if (session_doubts(session, request->command, request->argv)) {
         for (size_t i = 0; i < n; i++) {
             session_answer_maybe(request->command, request->argc, &request->reply);

@@ -18,15 +18,6 @@ void buffer_free(struct buffer *b)
     buffer_init(b, b->limit);
 }
 
-void buffer_clear(struct buffer *b, size_t keep)
-{
-    if (b->room > keep) {
-        buffer_free(b);
-    }
-    b->begin = b->used = 0;
-    b->overflow = false;
-}
-
 /* Doubles the current size until `need` bytes fit, and returns the result. The result exceeds the
  * limit only if `need` does. */
 static size_t buffer_next_room(const struct buffer *b, size_t need)

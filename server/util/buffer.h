@@ -44,11 +44,25 @@ static inline void buffer_init(struct buffer *b, size_t limit)
 void buffer_free(struct buffer *b);
 
 /* Empties the buffer, clears `overflow`, and frees its memory if it exceeds `keep` bytes. */
-void buffer_clear(struct buffer *b, size_t keep);
+static inline void buffer_clear(struct buffer *b, size_t keep)
+{
+    if (b->room > keep) {
+        buffer_free(b);
+    }
+    b->begin = b->used = 0;
+    b->overflow = false;
+}
 
 static inline size_t buffer_waiting(const struct buffer *b)
 {
     return b->used - b->begin;
+}
+
+/* Returns whether no more should be written until waiting bytes have been removed: more than half
+ * of the limit is waiting, or bytes did not fit. */
+static inline bool buffer_is_full(const struct buffer *b)
+{
+    return buffer_waiting(b) > b->limit / 2 || b->overflow;
 }
 
 /* Returns the waiting bytes, or NULL if the buffer has no memory. */
