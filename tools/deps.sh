@@ -35,7 +35,7 @@ test=(
     prometheus python3-prometheus-client
     # the service: clients, databases, a browser
     python3-redis golang-github-gomodule-redigo-dev postgresql chromium python3-yaml
-    python3-jsonschema
+    python3-jsonschema valgrind
 )
 # From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
