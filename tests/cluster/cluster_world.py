@@ -16,7 +16,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../server"))
 
-from service import MORTAL  # noqa: E402  pylint: disable=wrong-import-position
+import service  # noqa: E402  pylint: disable=wrong-import-position
+from service import MORTAL, PATIENCE, free_port  # noqa: E402  pylint: disable=wrong-import-position
 
 PRIMARIES, REPLICAS = 3, 1
 BUS = 10000  # offset from a node's port to its cluster bus port
@@ -29,7 +30,7 @@ class Failed(Exception):
 class Link:
     """A connection that speaks RESP2."""
 
-    def __init__(self, port, timeout=30, secure=None):
+    def __init__(self, port, timeout=PATIENCE, secure=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         if secure:
             self.socket = secure.context().wrap_socket(self.socket, server_hostname="127.0.0.1")
@@ -64,29 +65,8 @@ class Link:
         self.socket.close()
 
 
-def free_port():
-    """Returns a free port whose bus port is also free."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            if port + BUS > 65535:
-                continue
-            try:
-                other.bind(("127.0.0.1", port + BUS))
-            except OSError:
-                continue
-            return port
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"timed out after {seconds} s while waiting for {what}"
-        time.sleep(0.02)
+def wait_for(condition, what):
+    return service.wait_for(condition, what=what)
 
 
 class Secure:
@@ -104,7 +84,7 @@ class Secure:
         return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", name
 
     def run(self, *arguments):
-        done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
 
     def issue(self, name, whom):
@@ -142,7 +122,7 @@ class Node:
 
     def start(self):
         for _ in range(10):  # retries if another process has taken the port
-            self.port = free_port()
+            self.port = free_port(BUS)
             self.launch()
             if self.is_up():
                 return
@@ -211,7 +191,7 @@ class World:
     """A running cluster. `secure` is a Secure object that provides TLS files and a password; `arguments` are additional
     arguments for the servers."""
 
-    def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
+    def __init__(self, server, module, *module_arguments, node_timeout=30000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
         self.server, self.module = server, os.path.abspath(module)
         self.module_arguments, self.node_timeout = module_arguments, node_timeout
         self.primaries, self.replicas, self.secure = primaries, replicas, secure
@@ -226,7 +206,7 @@ class World:
                 node.start()
             done = subprocess.run(["redis-cli", *(self.secure.of_cli() if self.secure else ()), "--cluster", "create", *(node.address() for node in self.nodes),
                                    "--cluster-replicas", str(self.replicas), "--cluster-yes"],
-                                  capture_output=True, text=True, timeout=120)
+                                  capture_output=True, text=True, timeout=PATIENCE)
             assert done.returncode == 0, done.stdout + done.stderr
             wait_for(self.is_ready, "the cluster")
         except BaseException:
@@ -283,6 +263,12 @@ class World:
     def addresses(self):
         return ",".join(node.address() for node in self.nodes)
 
+    def set_node_timeout(self, milliseconds):
+        """Sets the time after which a node is considered failed. The default is so long that no failover happens just
+        because the machine is busy."""
+        for node in filter(Node.is_alive, self.nodes):
+            node.ask("CONFIG", "SET", "cluster-node-timeout", milliseconds)
+
     def any(self):
         return next(filter(Node.is_alive, self.nodes))
 
@@ -298,7 +284,7 @@ class World:
             keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10)
             if not keys:
                 break
-            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 20000, "KEYS", *keys)
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, int(1000 * PATIENCE), "KEYS", *keys)
         for node in (target, source, *(n for n in self.nodes if n not in (source, target) and n.is_alive())):
             try:
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", target_name)

@@ -8,7 +8,6 @@ import hashlib
 import http.server
 import math
 import os
-import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +15,10 @@ import tempfile
 import threading
 import time
 import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+
+from machine import PATIENCE, free_port  # noqa: E402 pylint: disable=wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.path.abspath(sys.argv[1])
@@ -171,15 +174,9 @@ class Origin(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def fetch(url, proxy=None):
     handlers = [urllib.request.ProxyHandler({"http": proxy} if proxy else {})]
-    with urllib.request.build_opener(*handlers).open(url, timeout=10) as answer:
+    with urllib.request.build_opener(*handlers).open(url, timeout=PATIENCE) as answer:
         return answer.read()
 
 
@@ -209,7 +206,7 @@ shutdown_lifetime 0 seconds
         command = ["squid", "-N", "-f", path] + ([word] if word else [])
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if word:
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE)
     return process
 
 
@@ -217,7 +214,8 @@ def squid_digest(port, path, keys):
     """Keeps fetching the digest and writing it to `path` until it contains all keys, and returns it. Returns None after
     a timeout. The number of entries does not show whether the digest is complete, because it includes Squid's own
     pages, such as the digest itself."""
-    for _ in range(120):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         try:
             digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")
             write(path, digest)
@@ -239,7 +237,8 @@ def case_squid(folder):
     port = free_port()
     process = squid_start(folder, port)
     try:
-        for attempt in range(100):
+        end = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < end:
             try:
                 fetch(urls[0], f"http://127.0.0.1:{port}")
                 break

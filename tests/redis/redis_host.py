@@ -17,6 +17,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,9 +25,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 
 import service  # noqa: E402  pylint: disable=wrong-import-position
-from service import Closed, Connection, Error, Skip, free_port, run_one, wait_for  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
+from service import PATIENCE, Closed, Connection, Error, Skip, free_port, run_one, wait_for  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
 
 SERVERS = ("redis-server", "valkey-server")
+REFUSAL = "rrors trying to shut down"
 CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime error:|LeakSanitizer|ThreadSanitizer")
 
 
@@ -44,7 +46,8 @@ class Host(service.Service):
         self.options = options
 
     def configure(self):
-        self.port = free_port()
+        if not self.port:
+            self.choose_ports()
         path = os.path.join(self.folder, "server.conf")
         options = {"port": self.port, "bind": "127.0.0.1", "dir": self.folder, "save": '""',
                    "enable-debug-command": "yes", "repl-diskless-sync-delay": "0",
@@ -73,12 +76,28 @@ class Host(service.Service):
                 return self
             if "bind" not in self.read_log()[-2000:]:
                 break
+            self.choose_ports()
         raise AssertionError(f"the server did not start:\n{self.read_log()[-4000:]}")
 
     def says_ready(self, answer):
         return not isinstance(answer, Error) and b"\r\nloading:0" in answer
 
-    def stop(self, seconds=60):
+    def stop(self, seconds=PATIENCE):
+        """Stops the server. The server ignores SIGTERM while it writes its first AOF, for example after a replica has
+        received the data of its primary, so the signal is sent again."""
+        self.forget()
+        refusals = 0
+
+        def has_exited():
+            nonlocal refusals
+            if self.process.poll() is None and self.read_log().count(REFUSAL) > refusals:
+                refusals = self.read_log().count(REFUSAL)
+                self.process.send_signal(signal.SIGTERM)
+            return self.process.poll() is not None
+        if self.is_running():
+            refusals = self.read_log().count(REFUSAL)
+            self.process.send_signal(signal.SIGTERM)
+            wait_for(has_exited, seconds, what="the server to stop")
         super().stop(seconds)
         self.check_log()
 
@@ -106,7 +125,7 @@ def replica_of(primary, *arguments, **options):
 
 def caught_up(primary, replica):
     """Waits until the replica has received everything that the primary has sent."""
-    assert primary.ask("WAIT", 1, 30000) >= 1, replica.read_log()[-3000:]
+    assert primary.ask("WAIT", 1, int(500 * PATIENCE)) >= 1, replica.read_log()[-3000:]
 
 
 # ---- The runner ----------------------------------------------------------------------------------

@@ -25,21 +25,15 @@ import tempfile
 import threading
 import time
 
-from service import MORTAL, encode
+from service import MORTAL, PATIENCE, encode, free_port
 
 CLIENTS = 6
 PIPELINE = 16
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Connection:
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self.file = self.socket.makefile("rb")
 
     def send(self, data):
@@ -92,7 +86,7 @@ class Service:
     def start(self):
         self.process = subprocess.Popen([*MORTAL, self.program, "--config", f"{self.folder}/conf"],
                                         stdout=self.log, stderr=self.log)
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the service exited with code {self.process.returncode}")
@@ -110,7 +104,7 @@ class Service:
 
     def stop(self):
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
 
 class Writer(threading.Thread):

@@ -24,6 +24,10 @@ import traceback
 
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../support"))
+
+from machine import PATIENCE, free_port, release_port, wait_for  # noqa: E402 pylint: disable=wrong-import-position
+
 # a command with this prefix is killed when the script exits, for whatever reason
 MORTAL = ("setpriv", "--pdeathsig", "KILL")
 COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
@@ -75,7 +79,7 @@ HISTORY = collections.deque(maxlen=4)  # the last requests and replies, shown on
 class Connection:
     """A socket that speaks RESP2 and RESP3. Error replies are returned, not raised."""
 
-    def __init__(self, port, timeout=60, path=None):
+    def __init__(self, port, timeout=PATIENCE, path=None):
         if path:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(timeout)
@@ -162,12 +166,6 @@ class Connection:
 # ---- The service -------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Service:
     """A bloomgated process with the given configuration lines, in a temporary directory that remove() deletes."""
 
@@ -186,15 +184,24 @@ class Service:
         self.connection = None
         self.log_start = 0
 
-    def configure(self):
+    def choose_ports(self):
+        """Chooses new ports. Until then, restarts use the same ports."""
+        for port in self.port, self.http_port:
+            release_port(port)
         self.port = free_port()
         self.http_port = free_port() if self.http else 0
+
+    def configure(self):
+        if not self.port:
+            self.choose_ports()
         path = os.path.join(self.folder, "bloomgate.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"bind 127.0.0.1\nport {self.port}\nhttp-port {self.http_port}\n"
                        f"unixsocket {self.unix}\n"
                        f"dir {os.path.join(self.folder, 'data')}\n"
                        f"keyring {os.path.join(self.folder, 'keyring')}\n")
+            if not any(line.startswith("slow-client-timeout") for line in self.lines):
+                file.write(f"slow-client-timeout {2 * PATIENCE:g}s\n")  # slow tests are no slow clients
             file.write("".join(line + "\n" for line in self.lines))
         return path
 
@@ -215,18 +222,19 @@ class Service:
             self.launch()
             if not wait:
                 return self
-            if self.wait_until_ready() or attempt == 4 or "cannot listen" not in self.read_log():
+            if self.wait_until_ready() or attempt == 4 or "cannot listen" not in self.read_log()[self.log_start:]:
                 break
+            self.choose_ports()
         if self.process.poll() is not None:
             raise AssertionError(f"the service did not start:\n{self.read_log()}")
         return self
 
-    def wait_until_ready(self, seconds=120):
+    def wait_until_ready(self, seconds=PATIENCE):
         """Waits until the filters are loaded. Returns False if the process has exited."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
             try:
-                with Connection(self.port, timeout=30) as c:
+                with Connection(self.port) as c:
                     answer = c.ask("INFO", "persistence")
                     if self.says_ready(answer):
                         return True
@@ -242,7 +250,7 @@ class Service:
             return "text=\"ready" in self.read_log()[self.log_start:]
         return b"\r\nloading:0" in answer
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=PATIENCE):
         return Connection(self.port, timeout)
 
     def ask(self, *words):
@@ -279,11 +287,11 @@ class Service:
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=PATIENCE):
         """Waits until the process exits on its own, and returns its exit code."""
         return self.process.wait(timeout=seconds)
 
-    def stop(self, seconds=60, expect=0):
+    def stop(self, seconds=PATIENCE, expect=0):
         """Stops the service. Checks the exit code, and checks that the log contains no sanitizer reports."""
         self.forget()
         if self.process and self.process.poll() is None:
@@ -311,6 +319,8 @@ class Service:
         return self.start()
 
     def remove(self):
+        for port in self.port, self.http_port:
+            release_port(port)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def is_running(self):
@@ -323,23 +333,14 @@ class Service:
         try:
             if kind is None and not self.ended:
                 self.stop()
+            elif kind not in (None, Skip) and self.process and os.path.exists(self.log):
+                print(f"  exit code of the service: {self.process.poll()}; end of its log:\n{self.read_log()[-2000:]}")
         finally:
             self.kill()
             self.remove()
 
 
 # ---- The runner --------------------------------------------------------------------------------
-
-
-def wait_for(condition, seconds=30, what="a condition"):
-    """Waits until the condition is true; fails after the timeout."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"timed out after {seconds} s waiting for {what}"
-        time.sleep(0.01)
 
 
 def work(n):

@@ -9,7 +9,7 @@ import time
 import oracle
 from case import quote
 from events import ANY, REFUSED, RESTARTS, SQLITE, event, nothing
-from gate import expect as require
+from gate import PATIENCE, expect as require
 from keys import KEYS
 from pgwire import SqlError
 from world_sqlite import File
@@ -298,7 +298,7 @@ def replace_file_stopped(case):
 def restore(case, path):
     """Overwrites the database with another database in one transaction, using the backup API."""
     with File(path) as old, case.connect() as now:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 old.database.backup(now.database)
@@ -376,7 +376,7 @@ def symbolic_link(case):
 def killed_writer(case):
     """The transaction's pages are already in the file. The next connection rolls the transaction back."""
     script = f"""import os, sqlite3
-d = sqlite3.connect({case.path!r}, timeout=60, isolation_level=None)
+d = sqlite3.connect({case.path!r}, timeout={PATIENCE}, isolation_level=None)
 d.execute("PRAGMA cache_size = 5")
 d.execute("BEGIN IMMEDIATE")
 for i in range(3000):

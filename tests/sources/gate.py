@@ -3,10 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
-PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout for each wait, in seconds
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+
+from machine import PATIENCE  # noqa: E402 pylint: disable=wrong-import-position
 
 
 class Failure(Exception):

@@ -7,8 +7,14 @@ The suite writes from many connections at once. One psql process per connection 
 databases themselves.
 """
 
+import os
 import socket
 import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+
+from machine import PATIENCE  # noqa: E402 pylint: disable=wrong-import-position
 
 
 class SqlError(Exception):
@@ -27,7 +33,7 @@ class Connection:
     def __init__(self, port, database="postgres", settings=(), host="127.0.0.1"):
         self.socket = None
         try:
-            self.socket = socket.create_connection((host, port), timeout=60)
+            self.socket = socket.create_connection((host, port), timeout=PATIENCE)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             words = ["user", "owner", "database", database, "application_name", "suite", "client_encoding", "UTF8"]
             text = b"".join(w.encode() + b"\0" for w in words) + b"\0"

@@ -6,14 +6,14 @@ import shutil
 import sqlite3
 import tempfile
 
-from pgwire import SqlError
+from pgwire import PATIENCE, SqlError
 
 
 class File:
     """A connection. Statements outside of BEGIN and COMMIT are committed automatically."""
 
     def __init__(self, path, settings=()):
-        self.database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        self.database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         for setting in settings:
             self(setting)
 
