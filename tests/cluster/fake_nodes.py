@@ -4,12 +4,17 @@ replace the reply or break the connection."""
 
 import contextlib
 import copy
+import os
 import secrets
 import socket
 import struct
+import sys
 import threading
 
-from shard_reference import crc16
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+
+from machine import PATIENCE, free_port  # noqa: E402,F401 pylint: disable=wrong-import-position
+from shard_reference import crc16  # noqa: E402 pylint: disable=wrong-import-position
 
 
 class Hang(Exception):
@@ -94,7 +99,7 @@ class Node:
                 self.seen.append(words)
                 connection.sendall(self.answer(words, state))
         except Hang:
-            hung.wait(60)
+            hung.wait(2 * PATIENCE)
         except Cut as cut:
             with contextlib.suppress(OSError):
                 connection.sendall(cut.args[0])

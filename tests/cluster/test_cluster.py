@@ -22,7 +22,7 @@ import check_documents  # noqa: E402
 import cluster_world  # noqa: E402
 import shard_reference  # noqa: E402
 import transcript  # noqa: E402
-from cluster_world import wait_for  # noqa: E402
+from cluster_world import PATIENCE, wait_for  # noqa: E402
 
 PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
@@ -33,8 +33,8 @@ DOCUMENT = os.path.join(ROOT, "docs/cluster.md")
 
 
 def cli(world, *arguments, keys=""):
-    done = subprocess.run([PROGRAM, "--cluster", world.addresses(), "--timeout", "2s", *arguments], input=keys,
-                          text=True, capture_output=True, timeout=300)
+    done = subprocess.run([PROGRAM, "--cluster", world.addresses(), "--timeout", "60s", "--patience", f"{PATIENCE:g}s", *arguments],
+                          input=keys, text=True, capture_output=True, timeout=2 * PATIENCE)
     assert done.returncode in (0, 1), (done, world.logs())
     return done
 
@@ -50,7 +50,7 @@ class Adder:
     ROOM different keys (the filter's capacity), the same keys are sent again."""
 
     def __init__(self, world, name, *options):
-        self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
+        self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", f"{PATIENCE:g}s",
                                          "add", "-q", "--acknowledged", *options, name],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.name, self.sent, self.acknowledged, self.ended = name, 0, [], False
@@ -78,7 +78,7 @@ class Adder:
     def wait_for(self, more):
         """Waits until this many more keys have been acknowledged."""
         goal = len(self.acknowledged) + more
-        wait_for(lambda: len(self.acknowledged) >= goal or self.process.poll() is not None, f"{more} more keys", 120)
+        wait_for(lambda: len(self.acknowledged) >= goal or self.process.poll() is not None, f"{more} more keys")
         assert self.process.poll() is None, self.process.stderr.read()
 
     def end(self):
@@ -173,7 +173,7 @@ def test_documents(world):
             check_documents.play(block, folder, environment, tally)
     assert tally[0] >= 3 and tally[1] == 0, tally
     program = re.search(r"^```python\n(.*?)^```$", text, re.S | re.M).group(1)
-    done = subprocess.run(["/usr/bin/python3", "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["/usr/bin/python3", "-c", program], env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 or "No module named 'redis'" in done.stderr, done.stderr
     cli(world, "drop", "seen")
     cli(world, "drop", "visits")
@@ -195,7 +195,7 @@ def test_slots_move_while_adding(world):
     source, target = world.nodes[0], world.nodes[1]
     done = subprocess.run(["redis-cli", "--cluster", "reshard", source.address(), "--cluster-from", source.name(),
                            "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 300 * SCALE)), "--cluster-yes"],
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "redis-cli did not move the first shard"
     moves = 0
@@ -227,7 +227,7 @@ def test_replica_that_lags(world):
         link.close()
         done = subprocess.run([PROGRAM, "--cluster", primary.address(), "--patience", "300ms", "add", "-w", "1",
                                "--wait", "100ms", "--acknowledged", "lag"],
-                              input=text, text=True, capture_output=True, timeout=60)
+                              input=text, text=True, capture_output=True, timeout=PATIENCE)
     finally:
         cluster_world.resume(replica)
     assert done.returncode == 4 and done.stdout == "", done
@@ -309,6 +309,7 @@ def test_primary_comes_back_with_an_old_save(world):
 def test_primary_is_killed_while_adding(world):
     create(world, "killed")
     wait_for(world.is_ready, "all replicas")
+    world.set_node_timeout(2000)
     adder = Adder(world, "killed", "-w", "1", "--wait", "200ms")
     adder.wait_for(3000)
     slots = shard_slots("killed")
@@ -320,7 +321,7 @@ def test_primary_is_killed_while_adding(world):
         before = len(adder.acknowledged)
         victim.kill()
         start = time.monotonic()
-        wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
+        wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover")
         failover = time.monotonic() - start
         # The new primary has no replica, so writes to its slots cannot be acknowledged until the old primary becomes
         # its replica.

@@ -17,9 +17,9 @@ if not shutil.which(SERVER) or not shutil.which("redis-cli"):
     print(f"skipped: {SERVER} or redis-cli is not installed")
     sys.exit(77)
 with cluster_world.World(SERVER, MODULE) as world:
-    done = subprocess.run([EXAMPLE, world.addresses()], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([EXAMPLE, world.addresses()], capture_output=True, text=True, timeout=cluster_world.PATIENCE)
     print(done.stdout + done.stderr, end="")
-    end = time.monotonic() + 30
+    end = time.monotonic() + cluster_world.PATIENCE
     while (left := sum(node.ask("DBSIZE") for node in world.nodes)) and time.monotonic() < end:
         time.sleep(0.1)  # replicas delete keys slightly later than primaries
     rows = [line.split() for line in done.stdout.splitlines()[2:]]

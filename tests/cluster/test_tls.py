@@ -37,20 +37,20 @@ class Tried:
         env = {**os.environ, "BLOOMGATE_PASSWORD": password}
         if not password:
             del env["BLOOMGATE_PASSWORD"]
-        done = subprocess.run([self.cli, "--cluster", self.world.addresses(), *words], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([self.cli, "--cluster", self.world.addresses(), *words], capture_output=True, text=True, timeout=service.PATIENCE,
                               input="".join(key + "\n" for key in keys), env=env)
         return done.returncode, done.stdout, done.stderr
 
     def refused(self, *words, what, password="of-the-cluster"):
         """Checks that the command fails and that its message contains `what` and the address of a node."""
-        code, _, said = self.run("info", "seen", "--timeout", "2s", "--patience", "200ms", *words, password=password)
+        code, _, said = self.run("info", "seen", "--timeout", "60s", "--patience", "200ms", *words, password=password)
         assert code and what in said and any(node.address() + ": " in said for node in self.world.nodes), (words, code, said)
 
-    def front(self, *words):
+    def front(self, *words, timeout="60s"):
         path = os.path.join(self.folder, "password")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.secure.password + "\n")
-        line = (f"sharded seen nodes={self.world.addresses()} timeout=500ms patience=500ms tls=yes tls-ca={self.secure.path('ca.pem')} "
+        line = (f"sharded seen nodes={self.world.addresses()} timeout={timeout} patience=500ms tls=yes tls-ca={self.secure.path('ca.pem')} "
                 f"tls-cert={self.secure.path('client.pem')} tls-key={self.secure.path('client.key')} password-file={path} ")
         return service.Service(self.program, line + " ".join(words), http=True)
 
@@ -126,13 +126,13 @@ def test_what_is_refused(t):
 def test_no_tls_there(t):
     """Connects to a port that does not use TLS, and to a port that never answers."""
     with service.Service(t.program) as plain:
-        done = subprocess.run([t.cli, "--cluster", f"127.0.0.1:{plain.port}", "info", "seen", *t.tls, "--patience", "200ms"],
-                              capture_output=True, text=True, timeout=60)
+        done = subprocess.run([t.cli, "--cluster", f"127.0.0.1:{plain.port}", "info", "seen", *t.tls, "--timeout", "60s", "--patience", "200ms"],
+                              capture_output=True, text=True, timeout=service.PATIENCE)
         assert done.returncode and f"127.0.0.1:{plain.port}: TLS: " in done.stderr and "is it a TLS port?" in done.stderr, done.stderr
     with cluster_world.socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         done = subprocess.run([t.cli, "--cluster", address, "info", "seen", *t.tls, "--connect-timeout", "200ms", "--patience", "200ms"],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=service.PATIENCE)
         assert done.returncode and f"{address}: cannot establish a connection with TLS within 200 ms" in done.stderr, done.stderr
 
 
@@ -155,7 +155,7 @@ def test_front_that_is_not_let_in(t):
         assert "check the password of user 'unknown'" in facts["error"], facts
     s = t.front("tls-cert=/nowhere")
     try:
-        done = subprocess.run([t.program, s.configure()], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([t.program, s.configure()], capture_output=True, text=True, timeout=service.PATIENCE)
         assert done.returncode and "seen: tls-cert: /nowhere: " in done.stdout + done.stderr, done
     finally:
         s.remove()
@@ -166,7 +166,7 @@ def test_nodes_stand_still_and_die(t):
     until the failure has been detected."""
     node = t.world.nodes[1]
     mine, others = t.keys_of(node)
-    with t.front() as s:
+    with t.front(timeout="2s") as s:
         wait_for(s, "up")
         for lose, back in ((lambda: cluster_world.stop(node), lambda: cluster_world.resume(node)), (node.kill, node.launch)):
             lose()
@@ -176,7 +176,8 @@ def test_nodes_stand_still_and_die(t):
                 wait_for(s, "partly")
                 assert s.ask("BF.MEXISTS", "seen", *others) == [1] * len(others)
                 fresh = [key for key in (f"fresh-{i}" for i in range(100)) if where(t, key) is not node]
-                assert sum(s.ask("BF.MEXISTS", "seen", *fresh)) < 5, 'too many "maybe" answers for absent keys on running nodes'
+                service.wait_for(lambda fresh=fresh: sum(s.ask("BF.MEXISTS", "seen", *fresh)) < 5,
+                                 what='few "maybe" answers for absent keys on running nodes')
                 doubtful = [key for key in (f"fresh-{i}" for i in range(100)) if key not in fresh]
                 assert s.ask("BF.MEXISTS", "seen", *doubtful) == [1] * len(doubtful)
                 assert s.ask("BF.ADD", "seen", doubtful[0]).startswith("FAILED the cluster did not answer")
@@ -186,7 +187,7 @@ def test_nodes_stand_still_and_die(t):
                 facts = service.wait_for(lambda: (lambda f: f if f["shards"]["missing"] and not f["shards"]["down"] else None)(state_of(s)),
                                          what="the shards to be reported as missing")
                 assert facts["shards"]["missing"] + facts["shards"]["up"] == 16, facts
-                assert s.ask("BF.EXISTS", "seen", mine[0]).startswith("NOFILTER"), "expected an error for a missing shard"
+                service.wait_for(lambda: str(s.ask("BF.EXISTS", "seen", mine[0])).startswith("NOFILTER"), what="an error for a missing shard")
             else:
                 wait_for(s, "up")
                 assert s.ask("BF.MEXISTS", "seen", *KEYS) == [1] * 200
