@@ -9,11 +9,11 @@ import signal
 import time
 
 import redis_host
-from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wait_for
+from redis_host import PATIENCE, Error, Host, alone, caught_up, free_port, replica_of, wait_for
 from service import encode
 
 LARGE = 8 << 20  # bytes; only dumps of at least 4 MiB are verified by the thread
-PAUSE = 0.2      # how long the server stops reading, in seconds
+PAUSE = 0.2      # how long to wait for something that must not happen, in seconds
 
 
 def chunks_of(h, name="src"):
@@ -28,18 +28,33 @@ def chunks_of(h, name="src"):
             return chunks
 
 
+def is_stopped(pid):
+    """Returns whether all threads of a process are stopped by a signal."""
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+            states.append(file.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"T"}
+
+
 class Race:
     """Loads all chunks except the last. The server then reads the last chunk and the given commands
     in the same iteration of its event loop, so the commands run after the verification thread has started, but before
-    it can write its result."""
+    it can write its result. To make it read them together, the server is stopped while they are sent."""
 
     def __init__(self, h, chunks, *commands):
         for chunk in chunks[:-1]:
             assert isinstance(h.ask("BG.LOAD", "dst", chunk), list)
-        self.sleeper, self.loader, self.other = h.connect(), h.connect(), h.connect()
-        self.sleeper.send(encode("DEBUG", "SLEEP", PAUSE))
-        self.loader.send(encode("BG.LOAD", "dst", chunks[-1]))
-        self.other.send(b"".join(encode(*words) for words in commands))
+        self.loader, self.other = h.connect(), h.connect()
+        for connection in self.loader, self.other:
+            assert connection.ask("PING") == "PONG"  # the server has accepted the connection
+        h.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: is_stopped(h.process.pid), what="the server to stop")
+            self.loader.send(encode("BG.LOAD", "dst", chunks[-1]))
+            self.other.send(b"".join(encode(*words) for words in commands))
+        finally:
+            h.process.send_signal(signal.SIGCONT)
 
     def replies(self, count):
         return [self.other.reply() for _ in range(count)]
@@ -48,7 +63,7 @@ class Race:
         return self.loader.reply()
 
     def close(self):
-        for connection in (self.sleeper, self.loader, self.other):
+        for connection in (self.loader, self.other):
             connection.close()
 
 
@@ -144,7 +159,7 @@ def test_shutdown_while_loading(pattern):
             caught_up(h, replica)
             replica.process.send_signal(signal.SIGSTOP)
             race = Race(h, chunks, ("SET", "more", "x"), ("SHUTDOWN", "SAVE"))
-            assert h.process.wait(60) == 0, h.read_log()[-5000:]
+            assert h.process.wait(PATIENCE) == 0, h.read_log()[-5000:]
             race.close()
         finally:
             replica.process.send_signal(signal.SIGCONT)
