@@ -26,20 +26,28 @@ def readable(connection):
 def overtakes(s, examine, change):
     """Returns whether requests on a neighboring connection are answered while the request `change` waits for the
     request `examine`. The service may read the neighbor's first request before `change`, so NEIGHBORS requests are sent
-    one after another. On a busy machine, `examine` may end too early, so several attempts are made."""
-    with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
-        for _ in range(200):
-            long.send(encode(*examine) * 4)
-            waits.send(encode(*change))
-            answered = 0
-            while answered < NEIGHBORS and neighbor.ask("PING") == "PONG" and not readable(waits):
-                answered += 1
-            for connection, n in ((long, 4), (waits, 1)):
-                for _ in range(n):
-                    assert not isinstance(connection.reply(), service.Error)
-            if answered == NEIGHBORS:
-                return True
-    return False
+    one after another. Several connections send `examine`, and `change` follows their first reply, so that another
+    `examine` is most likely running. On a busy machine, its thread may start too late, so several attempts are made."""
+    long = [s.connect() for _ in range(3)]
+    try:
+        with s.connect() as waits, s.connect() as neighbor:
+            for _ in range(200):
+                for connection in long:
+                    connection.send(encode(*examine) * 3)
+                assert not isinstance(long[0].reply(), service.Error)
+                waits.send(encode(*change))
+                answered = 0
+                while answered < NEIGHBORS and neighbor.ask("PING") == "PONG" and not readable(waits):
+                    answered += 1
+                for connection, n in zip((*long, waits), (2, 3, 3, 1)):
+                    for _ in range(n):
+                        assert not isinstance(connection.reply(), service.Error)
+                if answered == NEIGHBORS:
+                    return True
+        return False
+    finally:
+        for connection in long:
+            connection.close()
 
 
 def test_deleting_waits_without_its_worker(s):
@@ -69,15 +77,16 @@ def test_waiting_writers_leave_threads_to_others(s):
     writers = [s.connect() for _ in range(12)]
     with s.connect() as long, s.connect() as neighbor:
         answered = 0
-        for _ in range(50):
+        for _ in range(200):
             long.send(encode("BG.DIGEST", "large") * 4)
+            assert long.reply()
             for writer in writers:
                 writer.send(encode("CF.ADD", "large", "item"))
             answered = 0
             while answered < 5 and neighbor.ask("BG.DIGEST", "other") \
                     and not any(readable(writer) for writer in writers):
                 answered += 1
-            for connection, n in [(long, 4)] + [(writer, 1) for writer in writers]:
+            for connection, n in [(long, 3)] + [(writer, 1) for writer in writers]:
                 for _ in range(n):
                     assert not isinstance(connection.reply(), service.Error)
             if answered == 5:
@@ -138,7 +147,7 @@ def test_users_leave_threads_to_others(program):
 
 def http_request(s, user, path):
     """Sends a request without a body on a new connection, and returns the connection."""
-    client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
+    client = socket.create_connection(("127.0.0.1", s.http_port), timeout=service.PATIENCE)
     client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {user}:x\r\nConnection: close\r\n\r\n".encode())
     return client
 
