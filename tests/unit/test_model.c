@@ -332,7 +332,7 @@ TEST(model__sums_over_tiny_loads_end)
     CHECK(child >= 0);
     if (child == 0) {
         struct bgi_model model = model_of(BG_KIND_REGISTER, UINT64_C(1) << 54, 1);
-        (void)alarm(10);
+        (void)alarm(300);
         _exit(bgi_model_rate(&model, 1) > 0 ? 0 : 1);
     }
     int status = 0;

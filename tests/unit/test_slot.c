@@ -456,7 +456,7 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     CHECK_OK(bg_watch_poll(watch, 0, &reloaded, NULL));
     CHECK(!reloaded);
     save_keys(path, 0, 500, 1, NULL);
-    CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+    CHECK_OK(bg_watch_poll(watch, 300000, &reloaded, NULL));
     CHECK(reloaded);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     save_keys(files_path("neighbour"), 0, 500, 1, NULL);
@@ -464,11 +464,11 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     CHECK(!reloaded);
     FILE *half = fopen(path, "w");
     CHECK(half && fputs("half of it", half) > 0 && fclose(half) == 0);
-    CHECK_EQ(bg_watch_poll(watch, 10000, &reloaded, NULL), BG_EFORMAT);
+    CHECK_EQ(bg_watch_poll(watch, 300000, &reloaded, NULL), BG_EFORMAT);
     CHECK(!reloaded);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     save_keys(path, 0, 900, 2, NULL);
-    CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+    CHECK_OK(bg_watch_poll(watch, 300000, &reloaded, NULL));
     CHECK(reloaded);
     bg_watch_free(watch);
     CHECK_EQ(bg_watch_create(slot, files_path("no/such/folder"), NULL, &watch, NULL),
@@ -497,7 +497,7 @@ TEST(slot__a_watch_finds_its_folder_again)
         CHECK(!reloaded);
         CHECK_EQ(mkdir(folder, 0700), 0);
         save_keys(path, 500 * round, 500, round, NULL);
-        CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+        CHECK_OK(bg_watch_poll(watch, 300000, &reloaded, NULL));
         CHECK(reloaded);
         CHECK_EQ(count_keys(slot, 500 * round, 500), 500);
         CHECK_EQ(unlink(path), 0);
@@ -523,7 +523,7 @@ static bg_err publish_next(void *context, bg_bytes *keys, size_t room, size_t *n
     (void)room;
     (void)info;
     save_keys(publisher->path, 500, 500, 1, NULL);
-    CHECK_EQ(bg_watch_poll(publisher->watch, 10000, NULL, NULL), BG_EBUSY);
+    CHECK_EQ(bg_watch_poll(publisher->watch, 300000, NULL, NULL), BG_EBUSY);
     CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL,
                            NULL)); /* the failure is reported only once */
     *n = 0;

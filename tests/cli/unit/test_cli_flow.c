@@ -432,7 +432,7 @@ static void *pipe_writer(void *argument)
         struct timespec limit;
         talk->answers = talk->answers && write(talk->fd, "ask\n", 4) == 4;
         (void)clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_sec += 30;
+        limit.tv_sec += 300;
         talk->answers = talk->answers && sem_timedwait(&talk->answered, &limit) == 0;
     }
     (void)close(talk->fd);
@@ -508,7 +508,7 @@ TEST(flow__enough_of_a_pipe)
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* ends the test if a thread is still waiting */
+        (void)alarm(300); /* ends the test if a thread is still waiting */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

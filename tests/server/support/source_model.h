@@ -235,7 +235,7 @@ static inline bool model_wait(struct model *m)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 60;
+    until.tv_sec += 300;
     return pthread_cond_timedwait(&m->told, &m->lock, &until) == 0;
 }
 
@@ -250,7 +250,7 @@ static inline bool model_wait(struct model *m)
         const bool holds_ = (condition);                                               \
         (void)pthread_mutex_unlock(&(m)->lock);                                        \
         if (!holds_) {                                                                 \
-            check_fail(__FILE__, __LINE__, "still false after a minute: %s",           \
+            check_fail(__FILE__, __LINE__, "still false after five minutes: %s",       \
                        #condition);                                                    \
         }                                                                              \
     } while (0)

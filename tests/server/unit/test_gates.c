@@ -54,15 +54,18 @@ static void moment(void)
     (void)nanosleep(&short_time, NULL);
 }
 
-/* Waits up to a minute for a condition to become true. */
+/* Waits for a condition to become true, if only for a moment. The limit is for tests that fail; a busy machine may need
+ * most of it. */
 #define AWAIT(condition)                                                               \
     do {                                                                               \
-        const uint64_t until_ = source_now() + UINT64_C(60000000000);                  \
-        while (!(condition) && source_now() < until_) {                                \
+        const uint64_t until_ = source_now() + UINT64_C(300000000000);                 \
+        bool holds_ = (condition);                                                     \
+        while (!holds_ && source_now() < until_) {                                     \
             moment();                                                                  \
+            holds_ = (condition);                                                      \
         }                                                                              \
-        if (!(condition)) {                                                            \
-            check_fail(__FILE__, __LINE__, "still false after a minute: %s",           \
+        if (!holds_) {                                                                 \
+            check_fail(__FILE__, __LINE__, "still false after five minutes: %s",       \
                        #condition);                                                    \
         }                                                                              \
     } while (0)
@@ -303,8 +306,8 @@ TEST(gates__a_life)
     AWAIT(about(gates).builds == 2);
     CHECK_EQ(missing(gates, "sku", 0, 2000), 0);
     CHECK_EQ(look(gates, "past the gate"), BG_OUTCOME_PRESENT);
+    AWAIT(diary_count(&diary, GATE_EVENT_BUILD_ENDED) == 2);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_BUILD_BEGAN), 2);
-    CHECK_EQ(diary_count(&diary, GATE_EVENT_BUILD_ENDED), 2);
     CHECK_STR(diary.last[GATE_EVENT_BUILD_BEGAN], "on request");
     CHECK_EQ(about(gates).restarts, 1);
 
@@ -424,16 +427,17 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     world_begin(&w, false);
     world_products(&w, 500);
     usual(&settings, &w);
-    set(&settings, "max-lag", "50ms");
+    set(&settings, "max-lag", "500ms");
     add(gates, &settings);
     AWAIT(about(gates).trusted);
 
-    /* If no proof arrives within max-lag, the filter's "no" is not trusted. */
+    /* If no proof arrives within max-lag, the filter's "no" is not trusted. On a busy machine, a proof can be late even
+     * though the file is there, so the events may occur more than once. */
     char moved[512];
     (void)snprintf(moved, sizeof moved, "%s/moved", w.folder);
     CHECK(rename(w.path, moved) == 0);
     AWAIT(!about(gates).trusted);
-    AWAIT(diary_count(&diary, GATE_EVENT_STALE) == 1);
+    AWAIT(diary_count(&diary, GATE_EVENT_STALE) >= 1);
     CHECK_EQ(missing(gates, "no", 0, 20), 20);
     CHECK_EQ(look(gates, "no-1"), BG_OUTCOME_UNKNOWN);
 
@@ -446,7 +450,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     AWAIT(about(gates).trusted);
     CHECK_EQ(about(gates).restarts, 2);
     CHECK_EQ(missing(gates, "new", 1, 501), 0);
-    AWAIT(diary_count(&diary, GATE_EVENT_FRESH) == 1);
+    AWAIT(diary_count(&diary, GATE_EVENT_FRESH) >= 1);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_RESTARTED), 1);
     gates_free(gates);
     world_end(&w);
