@@ -2,9 +2,10 @@
 """Tests how bloomgate behaves on a terminal, using tmux.
 
 Progress, colors, prompts and the screen of `bloomgate watch` appear only on a terminal. No test depends on timing,
-because every step waits up to a minute for the screen to show the expected content.
+because every step waits minutes, if necessary, for the screen to show the expected content.
 usage: terminal.py BLOOMGATE      exit code 77: tmux is not installed"""
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,7 +14,10 @@ import sys
 import tempfile
 import time
 
-PATIENCE = 60
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+
+from machine import PATIENCE  # noqa: E402 pylint: disable=wrong-import-position
+
 COLUMNS, ROWS = 100, 30
 
 
@@ -25,7 +29,8 @@ class Terminal:
         self.environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR", "LANGUAGE")}
         self.environment.update(PATH=os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                                 LC_ALL="C.UTF-8", TERM="xterm-256color", TMUX_TMPDIR=folder,
-                                SHELL="/bin/sh", HOME=folder)  # the user's shell could be nologin
+                                SHELL="/bin/sh",  # tmux starts commands with this shell; the user's may refuse to run
+                                HOME=folder, ENV="", PS1="$ ")
         self.tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", folder, "sh")
 
     def tmux(self, *words):
@@ -34,7 +39,8 @@ class Terminal:
         return done.stdout
 
     def close(self):
-        self.tmux("kill-server")
+        with contextlib.suppress(subprocess.CalledProcessError):  # the server exits on its own if the shell has exited
+            self.tmux("kill-server")
 
     def screen(self, codes=False):
         return self.tmux("capture-pane", "-p", *(["-e"] if codes else [])).rstrip("\n")
@@ -151,7 +157,7 @@ def keys_from_a_terminal_are_asked_for(terminal):
 def begin_watch(terminal):
     terminal.begin("echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; code=$?; stty -g > after; (exit $code)")
     terminal.shows(r"press q to quit")
-    assert terminal.state("alternate_on") == "1" and terminal.state("cursor_flag") == "0"
+    terminal.until(lambda: terminal.state("alternate_on") == "1" and terminal.state("cursor_flag") == "0", terminal.screen)
     assert "what was there" not in terminal.screen(), terminal.screen()
 
 
