@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs all phases of `make test`, even if one fails, and reports failures and times. Each test in a test program is
-counted separately; a script or a failed build counts as one test. The last line is "N passed, N failed"; the exit
-status is 1 if anything failed.
+counted separately; a script or a failed build counts as one test. The output of a failed test is printed when its phase
+ends, and its name again before the last line, which is "N passed, N failed". The exit status is 1 if anything failed.
 
 usage: run_tests.py [PHASE...]   (default: all phases except analyze and fast)"""
 
@@ -17,10 +17,13 @@ import time
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(2 * int(JOBS)) # for tests that spend much of their time waiting
+CPUS = len(os.sched_getaffinity(0)) # the CPUs that this process may use, which can be fewer than the machine has
+JOBS = str(CPUS)
+MORE_JOBS = str(2 * CPUS) # for tests that spend much of their time waiting
+OUTPUT = 200_000 # longest output of a failed test to print, in characters
 
 passed = failed = 0
+failures = [] # names of all failed tests
 durations = [] # (seconds, name) for each test in the current phase
 
 
@@ -37,8 +40,17 @@ def run(command, env=None):
     return done.returncode == 0, done.stdout
 
 
+def shorten(output):
+    """Removes the middle of an output that is too long. The start shows which test failed first, the end how it ended."""
+    if len(output) <= OUTPUT:
+        return output
+    half = OUTPUT // 2
+    return f"{output[:half]}\n[... {len(output) - 2 * half} characters omitted ...]\n{output[-half:]}"
+
+
 def report(name, output):
-    print(f"--- FAILED {name}\n{output.rstrip()}\n---", flush=True)
+    failures.append(name)
+    print(f"--- FAILED {name}\n{shorten(output.rstrip())}\n---", flush=True)
 
 
 def check(name, command):
@@ -93,8 +105,8 @@ def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", job
     and counts the results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as results:
         good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", jobs, "-L", labels,
-                            "-LE", without, "-R", names, "-E", skip, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
-                           env)
+                            "-LE", without, "-R", names, "-E", skip, "--output-junit", results.name,
+                            "--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"], env)
         try:
             cases = xml.etree.ElementTree.parse(results.name).getroot().findall("testcase")
         except xml.etree.ElementTree.ParseError:
@@ -138,7 +150,7 @@ def tidy(checks, leave_out="^$"):
 
     def one(path):
         return path, *run(["clang-tidy", "-p", "build-dev", "--quiet", f"--checks={checks}", path])
-    with concurrent.futures.ThreadPoolExecutor(int(JOBS)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(CPUS) as pool:
         for path, good, output in pool.map(one, files):
             count(good, not good)
             if not good:
@@ -270,6 +282,10 @@ def main():
             timed(phase)
     finally:
         builder.shutdown(cancel_futures=True)
+    if failures:
+        print("failed tests:")
+    for name in failures:
+        print(f"  {name}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
