@@ -7,7 +7,7 @@ import { fails, finish, holds, load, range, same } from "./client_checks.mjs";
 const loaded = load("ioredis");
 const Redis = loaded.Redis ?? loaded.default ?? loaded;
 const [port, protocol, path] = process.argv.slice(2);
-const client = new Redis({ port: Number(port), protocol: Number(protocol), connectionName: "io", enableReadyCheck: true });
+const client = new Redis({ port: Number(port), protocol: Number(protocol), connectionName: "io", enableReadyCheck: true, connectTimeout: 300000 });
 client.on("error", (error) => {
   console.log(`WRONG error event: ${error}`);
   process.exit(1);

@@ -6,7 +6,7 @@ import { fails, finish, holds, load, range, same } from "./client_checks.mjs";
 const { createClient, RESP_TYPES } = load("redis");
 const [port, protocol] = process.argv.slice(2).map(Number);
 
-const client = createClient({ url: `redis://127.0.0.1:${port}`, RESP: protocol, name: "noddy" });
+const client = createClient({ url: `redis://127.0.0.1:${port}`, RESP: protocol, name: "noddy", commandOptions: { timeout: 300000 }, socket: { connectTimeout: 300000 } });
 client.on("error", (error) => {
   console.log(`WRONG error event: ${error}`);
   process.exit(1);

@@ -63,7 +63,7 @@ class Asker(check_contract.Service):
 
     def status(self, method, path, body=None, headers=()):
         """Sends a request and returns only the status. The response is not checked against the contract."""
-        link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=service.PATIENCE)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()
         response.read()
@@ -74,7 +74,7 @@ class Asker(check_contract.Service):
 class Wire:
     """A raw HTTP connection that sends bytes and parses responses."""
 
-    def __init__(self, served, timeout=60):
+    def __init__(self, served, timeout=service.PATIENCE):
         self.socket = socket.create_connection(("127.0.0.1", served.http_port), timeout=timeout)
         self.file = self.socket.makefile("rb")
 

@@ -74,7 +74,7 @@ def grows_less(s, before, bound, what):
 
 
 def raw_connection(s):
-    sock = socket.create_connection(("127.0.0.1", s.port), timeout=60)
+    sock = socket.create_connection(("127.0.0.1", s.port), timeout=service.PATIENCE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -306,7 +306,7 @@ def test_never_read(program):
             for sock in socks:
                 sock.setblocking(False)
             request = encode("ECHO", "x" * 1000) * 100
-            end = time.monotonic() + 60
+            end = time.monotonic() + service.PATIENCE
             while socks and time.monotonic() < end:
                 for sock in list(socks):
                     try:
@@ -340,7 +340,7 @@ def test_endless_pipeline(s):
     s.ask("BF.RESERVE", "k", "0.01", str(n))
     before = s.memory()
     piece = 10000
-    with Witness(s), s.connect(timeout=300) as c:
+    with Witness(s), s.connect() as c:
         def send():
             for at in range(0, n, piece):
                 c.send(b"".join(encode("BF.ADD" if i % 2 else "BF.EXISTS", "k", i // 2)
@@ -375,7 +375,7 @@ def test_pipelines_of_all_sorts(s):
     def drive(part, wrong):
         try:
             rng = random.Random(part)
-            with s.connect(timeout=120) as c:
+            with s.connect() as c:
                 for _ in range(work(20)):
                     requests, expected = mixed(rng, part)
                     answers = c.pipeline(requests)
@@ -490,8 +490,8 @@ def test_too_many(program):
         for c in crowd:
             assert c.ask("PING") == Status("PONG")
         more = [raw_connection(s) for _ in range(40)]
-        told = [sock for sock in more if has_ended(sock)]
-        assert len(told) >= 30, len(told)
+        # 5 of the connections may stay open, or a few more if clients that have just left are still counted
+        wait_for(lambda: sum(map(has_ended, more)) >= 30, what="connections to be refused")
         assert crowd[0].ask("PING") == Status("PONG")
         for sock in more:
             sock.close()
@@ -527,12 +527,12 @@ def test_no_descriptors(program):
 
 
 def has_ended(sock):
-    sock.settimeout(0.3)
+    sock.setblocking(False)
     try:
         data = sock.recv(100)
         assert data in (b"", b"-ERR max number of clients reached\r\n"), data
         return True
-    except socket.timeout:
+    except BlockingIOError:
         return False
     except ConnectionError:
         return True

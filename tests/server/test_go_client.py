@@ -25,7 +25,7 @@ def test_redigo(s):
                        check=True, env={**os.environ, "GO111MODULE": "off",
                                         "GOPATH": "/usr/share/gocode", "GOFLAGS": "-buildvcs=false",
                                         "GOCACHE": os.path.join(folder, "cache")})
-        done = subprocess.run([program, str(s.port)], text=True, timeout=300, check=False,
+        done = subprocess.run([program, str(s.port)], text=True, timeout=service.PATIENCE, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 0, done.stdout
         print(f"  {done.stdout.splitlines()[-1]}")

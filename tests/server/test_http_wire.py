@@ -361,8 +361,8 @@ def test_large_downloads_and_small_requests(s):
     slow[0].send(request("GET", "/healthz"))
     same(slow[0].answer()[2], b"ok\n")
     slow[0].close()
-    wait_for(lambda: not [n for n in os.listdir(os.path.join(s.folder, "data")) if n.startswith("download")], 10, "all files to be removed")
-    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "all connections to close")
+    wait_for(lambda: not [n for n in os.listdir(os.path.join(s.folder, "data")) if n.startswith("download")], what="all files to be removed")
+    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, what="all connections to close")
 
 
 def test_large_uploads(s):
@@ -384,7 +384,7 @@ def test_large_uploads(s):
     same(sorted(statuses), [201, 201, 201, 422, 422, 422])
     with Wire(s) as wire:  # an interrupted upload creates no filter
         wire.send(f"PUT {F}/half/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(file)}\r\n\r\n", file[:1000000])
-    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the connection to close")
+    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, what="the connection to close")
     a.ask("GET", f"{F}/half", 404)
 
 
@@ -417,7 +417,7 @@ def test_tls(program):
         plain = a.told("GET", f"{F}/t/file", 200)
         wire = Wire(s)
         wire.close()
-        with context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="localhost") as secure:
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=service.PATIENCE), server_hostname="localhost") as secure:
             wire.socket, wire.file = secure, secure.makefile("rb")
             wire.send(request("GET", "/api/v1/info", None, host="localhost"))
             same(wire.json()[1]["tls"], True)
@@ -449,7 +449,7 @@ def test_stopping_finishes_what_was_asked(program):
         same(len(busy.file.read(length)), length)
         idle.close()
         busy.close()
-        end = time.monotonic() + 60
+        end = time.monotonic() + service.PATIENCE
         while s.process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
         same(s.process.returncode, 0)

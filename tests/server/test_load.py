@@ -55,7 +55,7 @@ class Reader(threading.Thread):
             while not self.ends:
                 path = self.PATHS[self.reads % len(self.PATHS)]
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.service.http_port}{path}",
-                                            timeout=60) as answer:
+                                            timeout=service.PATIENCE) as answer:
                     answer.read()
                 self.reads += 1
                 time.sleep(0.01)
@@ -92,14 +92,14 @@ def under_load(program, policy):
         for guest in guests:
             guest.ends = True
         for guest in guests:
-            guest.join(60)
+            guest.join(service.PATIENCE)
             assert guest.wrong is None, guest.wrong
         if bench:
             bench.terminate()
             bench.wait()
         s.stop(120)
         for thread in writers + [mover] + disturbers:
-            thread.join(60)
+            thread.join(service.PATIENCE)
         s.start()
         connection = kill_drill.Connection(s.port)
         for writer in writers:

@@ -34,10 +34,10 @@ def prepare():
     try:
         done = subprocess.run(["npm", "install", "--prefix", FOLDER, "--no-audit", "--no-fund",
                                "--ignore-scripts", "--no-save", *PACKAGES], text=True,
-                              timeout=180, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False)
     except subprocess.TimeoutExpired:
-        raise Skip("npm did not install the clients within three minutes") from None
+        raise Skip("npm did not install the clients within ten minutes") from None
     if done.returncode:
         reasons = [line for line in done.stdout.splitlines() if "error" in line]
         raise Skip(f"npm cannot install the clients: {'; '.join(reasons[:3]) or 'no reason given'}")
@@ -47,7 +47,7 @@ def prepare():
 
 def run(script, *arguments):
     done = subprocess.run(["node", os.path.join(HERE, script), *map(str, arguments)], cwd=FOLDER,
-                          text=True, timeout=300, stdout=subprocess.PIPE,
+                          text=True, timeout=600, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
     print(f"  {done.stdout.splitlines()[-1]}")

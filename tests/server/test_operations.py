@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from service import PATIENCE
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = sys.argv[1]
 
@@ -25,7 +27,7 @@ def test(function):
 def run(*arguments, stdin="", env=None):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BLOOMGATED_")}
     return subprocess.run([PROGRAM, *arguments], input=stdin, text=True, capture_output=True, check=False,
-                          env={**clean, **(env or {})}, timeout=60)
+                          env={**clean, **(env or {})}, timeout=PATIENCE)
 
 
 def read(path):

@@ -24,7 +24,7 @@ def benchmark(s, pipeline, n, *words, threads=1):
     done = subprocess.run(
         ["redis-benchmark", "-p", str(s.port), "-n", str(n), "-P", str(pipeline), "-c", "20",
          "-r", str(RANDOM), "--threads", str(threads), "-q", *words],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500, check=False)
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=service.PATIENCE, check=False)
     text = done.stdout.decode(errors="replace").replace("\r", "\n")
     assert done.returncode == 0, text
     assert not re.search(r"error|warning", text, re.I), text
@@ -110,7 +110,7 @@ def test_usual_tests(s):
     """Runs the built-in redis-benchmark tests that apply to the service."""
     done = subprocess.run(["redis-benchmark", "-p", str(s.port), "-n", "20000", "-q", "-t",
                            "ping_inline,ping_mbulk"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=300, check=True)
+                          stderr=subprocess.STDOUT, timeout=service.PATIENCE, check=True)
     text = done.stdout.decode(errors="replace")
     assert "PING_INLINE" in text and "PING_MBULK" in text and "WARN" not in text, text
 

@@ -20,7 +20,7 @@ def prepare():
         raise Skip("redis-cli is not installed (Debian: redis-tools)")
 
 
-def cli(s, *words, stdin=None, check=True, timeout=120):
+def cli(s, *words, stdin=None, check=True, timeout=service.PATIENCE):
     done = subprocess.run(["redis-cli", "-p", str(s.port), *words], input=stdin, timeout=timeout,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert not check or done.returncode == 0, done.stdout
@@ -180,7 +180,7 @@ class Terminal:
             os.execvp("redis-cli", ["redis-cli", "-p", str(port)])
 
     def read_until(self, text):
-        seen, end = b"", time.monotonic() + 30
+        seen, end = b"", time.monotonic() + service.PATIENCE
         while text not in seen:
             assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], seen
             seen += os.read(self.fd, 65536)

@@ -227,7 +227,7 @@ def test_generic(s):
     r.bf().add("a", 1)
     r.cf().add("b", 1)
     assert sorted(r.scan_iter()) == ["a", "b"] and list(r.scan_iter(_type="MBbloomCF")) == ["b"]
-    assert r.expire("a", 100) is True and 90 <= r.ttl("a") <= 100 and r.persist("a") is True
+    assert r.expire("a", 100) is True and 0 < r.ttl("a") <= 100 and r.persist("a") is True
     assert r.expireat("a", int(time.time()) + 100) is True
     assert r.rename("a", "c") is True and r.exists("a", "b", "c") == 2
     assert r.copy("c", "d") is True and r.memory_usage("c") > 100
@@ -251,7 +251,7 @@ def test_what_is_not_there(s):
     refused(lambda: r.publish("c", "x"), "unknown command")
     p = r.pubsub()
     p.subscribe("channel")
-    refused(lambda: p.get_message(timeout=5), "unknown command 'SUBSCRIBE'")
+    refused(lambda: p.get_message(timeout=300), "unknown command 'SUBSCRIBE'")
     p.close()
     refused(lambda: r.execute_command("WATCH", "k"), "unknown command")
     assert r.ping() is True

@@ -270,16 +270,18 @@ def test_names_that_change_places(program):
 @alone
 def test_windows(program):
     with Service(program) as s:
-        assert s.ask("BG.CREATE", "w", "WINDOW", "4000", "CAPACITY", "1000", "GENERATIONS", "3") == OK
-        assert s.ask("BG.ADD", "w", "old") == 1
+        assert s.ask("BG.CREATE", "short", "WINDOW", "4000", "CAPACITY", "1000", "GENERATIONS", "3") == OK
+        assert s.ask("BG.CREATE", "long", "WINDOW", "4000000", "CAPACITY", "1000", "GENERATIONS", "3") == OK
+        assert s.ask("BG.ADD", "short", "old") == s.ask("BG.ADD", "long", "old") == 1
         s.kill()
         s.start()
-        assert s.ask("BG.EXISTS", "w", "old") == 1
-        wait_for(lambda: s.ask("BG.EXISTS", "w", "old") == 0, what="the window to forget the key")
-        assert s.ask("BG.ADD", "w", "new") == 1
+        assert s.ask("BG.EXISTS", "long", "old") == 1
+        wait_for(lambda: s.ask("BG.EXISTS", "short", "old") == 0, what="the window to forget the key")
+        assert s.ask("BG.ADD", "long", "new") == 1
         s.kill()
         s.start()
-        assert s.ask("BG.EXISTS", "w", "new") == 1
+        assert s.ask("BG.MEXISTS", "long", "old", "new") == [1, 1]
+        assert s.ask("BG.EXISTS", "short", "old") == 0
 
 
 @alone

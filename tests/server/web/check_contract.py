@@ -167,7 +167,7 @@ class Service:
             body = json.dumps(body).encode() if kind == "application/json" and not isinstance(body, bytes) else body
         if self.user and user:
             sent["Authorization"] = "Basic " + base64.b64encode(self.user.encode()).decode()
-        link = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=30)
+        link = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=300)
         link.putrequest(method, path, skip_host="Host" in sent, skip_accept_encoding=True)
         for name, value in sent.items():
             link.putheader(name, value)

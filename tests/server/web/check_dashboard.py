@@ -34,9 +34,9 @@ def have_package(folder):
     os.makedirs(folder, exist_ok=True)
     try:
         done = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--no-save", PACKAGE],
-                              text=True, timeout=180, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                              text=True, timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired:
-        skip(f"npm did not install {PACKAGE} within three minutes")
+        skip(f"npm did not install {PACKAGE} within ten minutes")
     if done.returncode:
         reasons = [line for line in done.stdout.splitlines() if "error" in line]
         skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")
