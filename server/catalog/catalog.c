@@ -109,10 +109,11 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 }
 
 /* The memory used by an entry, excluding its name and its filter: its object, its slots in the
- * table and in the list, and the allocator's overhead. */
+ * table and in the list, its statistics, and the allocator's overhead. */
 enum {
     CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
-                    + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
+                    + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered)
+                    + CATALOG_WATCHED + 3 * 16
 };
 
 static size_t name_cost(const struct entry_name *name)

@@ -63,6 +63,9 @@ enum entry_decision {
     ENTRY_REPLACED
 };
 
+/* Memory for the statistics of a filter (observe/observer.h), which is counted with its entry. */
+enum { CATALOG_WATCHED = 2048 };
+
 struct entry {
     uint64_t number;
     _Atomic(struct entry_name *) name; /* valid only during a batch */

@@ -4,7 +4,6 @@
 #include "clock.h"
 #include "core/server.h"
 #include "gates/gates.h"
-#include "ledger.h"
 #include "request/totals.h"
 
 #include <math.h>
@@ -50,6 +49,11 @@ struct watched {
     struct observer_rates rates;
     struct history *history; /* or NULL */
 };
+
+/* The catalog counts this memory when a filter is created, because the observer, which sees the filter later, must not
+ * exceed the limit. The array is up to a quarter larger than needed. */
+_Static_assert(sizeof(struct watched) * 5 / 4 <= CATALOG_WATCHED,
+               "the catalog counts too little memory for the observer");
 
 /* The statistics of a gate's filter. There are few gates, and they are never removed. */
 struct watched_gate {
@@ -122,14 +126,18 @@ static struct watched watched_copy(struct observer *o, const struct entry *entry
     return copy;
 }
 
+/* Returns the size of the array for this many filters. */
+static size_t watched_room(size_t count)
+{
+    return count + count / 4 + WATCHED_FIRST;
+}
+
 static bool watched_resize(struct observer *o, size_t room)
 {
     struct watched *resized = realloc(o->watched, room * sizeof *resized);
     if (!resized) {
         return false;
     }
-    ledger_release(LEDGER_OBJECTS, o->room * sizeof *resized);
-    ledger_add(LEDGER_OBJECTS, room * sizeof *resized);
     o->watched = resized;
     o->room = room;
     return true;
@@ -141,8 +149,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
     if (at < o->count && o->watched[at].number == number) {
         return &o->watched[at];
     }
-    if (o->count == o->room
-        && !watched_resize(o, o->room ? 2 * o->room : WATCHED_FIRST)) {
+    if (o->count == o->room && !watched_resize(o, watched_room(o->count))) {
         return NULL;
     }
     memmove(o->watched + at + 1, o->watched + at, (o->count - at) * sizeof *o->watched);
@@ -165,13 +172,8 @@ static void watched_forget(struct observer *o)
         }
     }
     o->count = left;
-    size_t room = o->room;
-    while (room > WATCHED_FIRST && left <= room / 4) {
-        /* Shrinks the array after many filters have been dropped. */
-        room /= 2;
-    }
-    if (room < o->room) {
-        (void)watched_resize(o, room);
+    if (watched_room(left) < o->room / 2) { /* many filters have been dropped */
+        (void)watched_resize(o, watched_room(left));
     }
 }
 
@@ -639,7 +641,6 @@ void observer_free(struct observer *o)
     for (size_t i = 0; i < o->count; i++) {
         history_free(o->watched[i].history);
     }
-    ledger_release(LEDGER_OBJECTS, o->room * sizeof *o->watched);
     free(o->watched);
     for (size_t i = 0; i < o->gates_count; i++) {
         free(o->gates[i].name);

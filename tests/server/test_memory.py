@@ -124,6 +124,8 @@ def test_many_small_filters(program):
                 break
             assert made * 2048 < 16 * MI, made
         assert is_oom(answers[-1]), answers[-1]
+        second = int(s.ask("TIME")[0])  # the service updates its statistics of the filters once a second
+        wait_for(lambda: int(s.ask("TIME")[0]) > second + 2, what="statistics")
         parts = check(s, 16 * MI)
         assert parts["objects"] > 500 * made and parts["filters"] > 1024 * made, (made, parts)
         # adds that need no memory are accepted
@@ -141,10 +143,9 @@ def test_dropped_filters_leave_nothing(program):
         def objects():
             return memory(s)["used_memory_objects"]
         assert s.ask("BF.ADD", "f", "x") == 1
-        wait_for(lambda: objects() > 16 << 10, what="the observer")
         before = objects()
         s.connect().pipeline([("BF.ADD", f"f{i}", "x") for i in range(300)])
-        wait_for(lambda: objects() > before + (400 << 10), what="the observer")
+        assert objects() > before + (400 << 10)
         assert s.ask("DEL", *[f"f{i}" for i in range(300)]) == 300
         wait_for(lambda: objects() == before, what="memory to be freed")
 
@@ -244,7 +245,7 @@ def test_small_requests_of_many_clients(program):
         for client in clients[20:]:
             send(client, half)
         wait_for(lambda: "request refused" in s.read_log(), what="a refusal")
-        assert memory(s)["used_memory_buffers"] < 3 * MI, memory(s)
+        assert memory(s)["used_memory"] < 19 * MI, memory(s)
         for client in clients:
             client.close()
         wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be freed")
