@@ -46,8 +46,10 @@ class Race:
         for chunk in chunks[:-1]:
             assert isinstance(h.ask("BG.LOAD", "dst", chunk), list)
         self.loader, self.other = h.connect(), h.connect()
-        for connection in self.loader, self.other:
-            assert connection.ask("PING") == "PONG"  # the server has accepted the connection
+        # The server has accepted both connections. It checks the loader first, even if it stops before it has found out
+        # that there are no more requests on the connection that it served last.
+        for connection in self.other, self.loader:
+            assert connection.ask("PING") == "PONG"
         h.process.send_signal(signal.SIGSTOP)
         try:
             wait_for(lambda: is_stopped(h.process.pid), what="the server to stop")
