@@ -171,7 +171,7 @@ $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out key
 # Foreign filters can be read from a pipe; bloomgate filters must be regular files.
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
-$ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg
+$ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 300 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 300 bloomgate diff never fifty.bg
 ! bloomgate merge: never: not a bloomgate filter file
 ! bloomgate diff: never: not a bloomgate filter file
 ? 3

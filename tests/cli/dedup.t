@@ -174,7 +174,7 @@ $ (seq 100; seq 100) | bloomgate dedup -q -w 40 | wc -l
 200
 $ (seq 100; seq 100) | bloomgate dedup -q -w 200 | wc -l
 100
-$ (echo a; sleep 0.6; echo a; echo a) | bloomgate dedup -q -w 200ms -n 10
+$ mkfifo w.in w.out; bloomgate dedup -q -w 300ms -n 10 < w.in > w.out & exec 3> w.in 4< w.out; echo a >&3; read line <&4; echo $line; sleep 1; printf 'a\na\n' >&3; exec 3>&-; cat <&4
 a
 a
 $ (echo a; echo a) | bloomgate dedup -q -w 10m -n 10

@@ -150,7 +150,7 @@ $ bloomgate build closed.bg empty <&- >&- 2>&-; bloomgate check -c closed.bg emp
 4
 
 # check answers each line before the next line arrives.
-$ mkfifo in out; bloomgate check -t 4 numbers.bg < in > out & exec 3> in 4< out; for i in 1 2 3 4 5; do echo $i >&3; read -t 20 line <&4; echo got $line; done; exec 3>&-; wait $!; echo $?
+$ mkfifo in out; bloomgate check -t 4 numbers.bg < in > out & exec 3> in 4< out; for i in 1 2 3 4 5; do echo $i >&3; read -t 300 line <&4; echo got $line; done; exec 3>&-; wait $!; echo $?
 got 1
 got 2
 got 3
@@ -161,24 +161,24 @@ got 5
 # If a signal stops a build that is waiting for input from a pipe, the old filter file is kept, and
 # no temporary file is left behind.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
-$ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
+$ . $CLI_TESTS/signals.sh; for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; catches $! $s; kill -$s $!; wait $!; echo $?; exec 3>&-; done
 130
 130
 130
 130
-$ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
+$ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; until [ -e stop/old.bg.bloomgate-lock ]; do sleep 0.01; done; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
 # A killed command leaves its lock file behind, but the file is no longer locked (see claim.t).
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg
 old.bg.bloomgate-lock
-$ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
+$ . $CLI_TESTS/signals.sh; mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; catches $! INT; kill -INT $!; wait $!; echo $?
 130
 
 # On SIGINT, SIGTERM, SIGHUP or SIGXCPU, dedup saves the lines it has already printed before it
 # exits. The test sends the signal after reading a printed line.
-$ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
+$ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 300 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
 130 line
@@ -193,7 +193,7 @@ old.bg
 old.bg.bloomgate-lock
 
 # If SIGHUP is ignored at startup, as under nohup, it stays ignored.
-$ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 20 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 20 line <&4; echo $line; exec 3>&-; wait $!; echo $?
+$ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 300 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 300 line <&4; echo $line; exec 3>&-; wait $!; echo $?
 a
 b
 0
@@ -359,7 +359,7 @@ $ bloomgate check -c cut.bg first; rm first
 18000000
 
 # The state file of an interrupted dedup contains exactly the lines that were printed.
-$ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
+$ touch cut.out; mkfifo cut.in; bloomgate dedup -q -s state.bg < cut.in > cut.out & exec 3> cut.in; seq 50000 >&3; until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
 130
 $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
 50000

@@ -34,7 +34,7 @@ def shown(text, sign=""):
 
 def run(command, folder, environment):
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, timeout=600)
+                          capture_output=True, timeout=1500)
     out, err = (part.decode("utf-8", "backslashreplace") for part in (done.stdout, done.stderr))
     return shown(out) + shown(err, "! ") + ([f"? {done.returncode}"] if done.returncode else [])
 
