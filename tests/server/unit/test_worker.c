@@ -11,7 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CLIENTS = 4, PATIENCE = 300000 /* milliseconds; reached only if a test fails */ };
+enum {
+    CLIENTS = 4,
+    PATIENCE = 300000 /* milliseconds; reached only if a test fails */
+};
 
 static int listening(struct sockaddr_un *at)
 {
