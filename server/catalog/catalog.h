@@ -64,7 +64,7 @@ enum entry_decision {
 };
 
 /* Memory for the statistics of a filter (observe/observer.h), which is counted with its entry. */
-enum { CATALOG_WATCHED = 2048 };
+enum { CATALOG_WATCHED = 576 };
 
 struct entry {
     uint64_t number;

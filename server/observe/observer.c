@@ -41,8 +41,8 @@ struct watched {
     uint64_t number;
     bool seen; /* visited in the current step */
     struct figures figures;
-    uint64_t examined_adds; /* number of adds when the filter was last examined */
-    bg_slot_info last;      /* counters at the last step */
+    uint64_t examined_adds;      /* number of adds when the filter was last examined */
+    struct observer_totals last; /* counters at the last step */
     /* number of false positives that clients had reported by the last step */
     uint64_t last_wasted;
     bool has_last;
@@ -202,7 +202,7 @@ static void observer_filter_point(const struct watched *w, const struct object *
                                   const bg_slot_info *now,
                                   double values[FILTER_METRICS])
 {
-    const bg_slot_info *before = &w->last;
+    const struct observer_totals *before = &w->last;
     for (size_t i = 0; i < FILTER_METRICS; i++) {
         values[i] = (double)NAN;
     }
@@ -226,13 +226,11 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* Adds the increases in a filter's counters since the last step. For a new filter, the previous
- * counters are 0. */
+/* Adds the increases in a filter's counters since the last step. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_info *now)
 {
-    const bg_slot_info none = { .queries = 0 };
-    const bg_slot_info *before = w->has_last ? &w->last : &none;
+    const struct observer_totals *before = &w->last; /* zeros at first */
 #define OBSERVER_COUNT(name)                                                           \
     totals->name += now->name > before->name ? now->name - before->name : 0
     OBSERVER_COUNT(queries);
@@ -263,7 +261,8 @@ static void observer_note(struct observer *o, const struct entry *entry,
         w->rates.queries = observer_rate(stats.queries, w->last.queries);
         w->rates.adds = observer_rate(stats.adds, w->last.adds);
     }
-    w->last = stats;
+    w->last = (struct observer_totals){ stats.queries, stats.maybes, stats.adds,
+                                        stats.news, stats.refused };
     w->last_wasted = atomic_load(&entry->object->said_absent);
     w->has_last = true;
 }
