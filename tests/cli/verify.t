@@ -23,7 +23,7 @@ two.bg: damaged: block at byte 8192: found checksum 5a87b043 in block 0, expecte
 $ bloomgate verify --json two.bg
 {"schema": "bloomgate.verify.1", "file": "two.bg", "format": "bloomgate", "whole": false, "canaries_asked": true, "blocks": 2, "bad_blocks": 2, "bad": 2, "first": {"what": "block", "offset": 8192, "found": "checksum 5a87b043 in block 0", "expected": "checksum 4328ca3f", "error": "BG_ECHECKSUM"}}
 ? 1
-$ cp whole.bg header.bg; printf 'x' | dd of=header.bg bs=1 seek=64 conv=notrunc status=none
+$ cp whole.bg header.bg; printf 'xyz' | dd of=header.bg bs=1 seek=64 conv=notrunc status=none
 $ bloomgate verify header.bg
 header.bg: damaged: header at byte 0: found checksum ..., expected checksum ...
 ? 1
@@ -31,7 +31,7 @@ $ cp whole.bg numbers.bg; printf 'x' | dd of=numbers.bg bs=1 seek=5000 conv=notr
 $ bloomgate verify numbers.bg
 numbers.bg: damaged: numbers at byte 4096: found checksum 502550d0, expected checksum 98f94189
 ? 1
-$ cp whole.bg table.bg; printf 'x' | dd of=table.bg bs=1 seek=$(($(stat -c %s whole.bg) - 2)) conv=notrunc status=none
+$ cp whole.bg table.bg; printf 'xy' | dd of=table.bg bs=1 seek=$(($(stat -c %s whole.bg) - 2)) conv=notrunc status=none
 $ bloomgate verify table.bg
 table.bg: damaged: digest at byte 132352: found ..., expected ...
 ? 1

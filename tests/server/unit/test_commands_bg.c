@@ -928,9 +928,10 @@ TEST(bg__files)
     (void)snprintf(path, sizeof path, "%s/users.bg", folder);
     FILE *file = fopen(path, "r+b");
     CHECK(file != NULL);
-    (void)fseek(file, 5000, SEEK_SET);
-    (void)fputc(0x5a, file);
-    (void)fclose(file);
+    CHECK(fseek(file, 5000, SEEK_SET) == 0);
+    const int byte = fgetc(file);
+    CHECK(fseek(file, 5000, SEEK_SET) == 0 && fputc(byte ^ 4, file) != EOF);
+    CHECK_EQ(fclose(file), 0);
     CHECK_EQ(fake(&h, "BG.RELOAD w users.bg DISCARD")[0], '-');
     CHECK_EQ(fake(&h, "BG.RELOAD w users.bg DISCARD ANYKIND")[0], '-');
     CHECK_EQ(fake(&h, "BG.RELOAD new users.bg")[0], '-');

@@ -194,8 +194,11 @@ TEST(journal_folder__no_header_can_be_read)
     bg_errinfo why;
     append_synced(journal, 7);
     CHECK_OK(journal_close(journal, NULL));
-    const int file = open(segment(folder, 1), O_WRONLY | O_CLOEXEC);
-    CHECK_EQ(pwrite(file, "?", 1, 40), 1);
+    const int file = open(segment(folder, 1), O_RDWR | O_CLOEXEC);
+    uint8_t byte = 0; /* part of a random number */
+    CHECK_EQ(pread(file, &byte, 1, 40), 1);
+    byte ^= 4;
+    CHECK_EQ(pwrite(file, &byte, 1, 40), 1);
     CHECK_EQ(close(file), 0);
     CHECK_EQ(journal_read(folder, false, tell, &told, NULL, &why), BG_ECHECKSUM);
     /* The lock file contains a copy of the header, so the frames are trusted. */
