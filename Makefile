@@ -113,5 +113,5 @@ coverage: deps-test ## report which lines of src/ the tests cover
 install: build ## install to PREFIX (default: /usr/local) under DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
-clean: ## remove all build directories
+clean: ## remove all build directories, including the data of `make run`
 	@rm -rf build build-*

@@ -44,7 +44,8 @@ backports=(valkey-server)
 command -v npm >/dev/null || test+=(nodejs npm)
 
 optional=()
-case ${1:-test} in
+[ $# -le 1 ] || set -- "$*" # only one group
+case ${1-test} in
     run) packages=("${run[@]}") ;;
     build) packages=("${run[@]}" "${build[@]}") ;;
     check) packages=("${run[@]}" "${build[@]}" "${check[@]}") ;;
@@ -61,7 +62,7 @@ case ${1:-test} in
 esac
 
 if ! command -v dpkg-query >/dev/null; then
-    echo "Not a Debian machine: cannot check for the equivalents of ${packages[*]}" >&2
+    echo "Not a Debian machine. Make sure that the equivalents of these packages are installed: ${packages[*]}" >&2
     exit 0
 fi
 
@@ -120,7 +121,7 @@ install_backports() {
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if [ ${#missing[@]} -gt 0 ]; then
-    can_install || give_up "Cannot install packages: not root, and sudo is not available."
+    can_install || give_up "Cannot install packages: not root, and sudo is not available or needs a password."
     echo "Installing ${missing[*]}"
     { apt update && apt install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
         { cat "$log" >&2; give_up "Cannot install packages: apt-get failed (see above)."; }

@@ -2,7 +2,7 @@
 """Measures which source files of the service a pipelined BF.EXISTS and a pipelined BF.ADD pass through, and compares
 them with the two lists in section 10 of ARCHITECTURE.md.
 
-usage: request_path.py BLOOMGATED [--functions]
+usage: request_path.py build-dev/bin/bloomgated [--functions]
 
 The service runs with one worker under valgrind's callgrind, which attributes every executed instruction to a line of
 the source. Instructions are counted only from the moment before the client sends a pipeline until it has received all
@@ -173,16 +173,22 @@ def report(command, files, functions):
 
 
 def main():
+    arguments = [a for a in sys.argv[1:] if a != "--functions"]
+    if len(arguments) != 1 or not os.access(arguments[0], os.X_OK):
+        sys.exit("usage: request_path.py build-dev/bin/bloomgated [--functions]\n"
+                 "The program needs debug information; `cmake --build --preset dev` builds it.")
     if not shutil.which("valgrind"):
         print("valgrind is not installed")
         sys.exit(77)
     lists, same = documented(), True
-    for command, files in measured(os.path.abspath(sys.argv[1])).items():
+    for command, files in measured(os.path.abspath(arguments[0])).items():
         report(command, files, "--functions" in sys.argv)
         for what, some in (("not on the path", lists[command] - set(files)), ("missing", set(files) - lists[command])):
             if some:
                 print(f"ARCHITECTURE.md, section 10: {command}: {what}: {' '.join(sorted(some))}")
                 same = False
+    if same:
+        print("The files are those in section 10 of ARCHITECTURE.md.")
     sys.exit(not same)
 
 

@@ -19,7 +19,8 @@ fi
     sed "s|sqlite:catalog.db|sqlite:$folder/catalog.db|" "$example/gates.conf"
 } >"$folder/bloomgate.conf"
 
-"$program" --config "$folder/bloomgate.conf" "$@" &
+# No other process can listen on this socket, because a data directory belongs to one service.
+"$program" --config "$folder/bloomgate.conf" --unixsocket "$folder/socket" "$@" &
 service=$!
 stop() {
     kill "$service" 2>/dev/null || true
@@ -27,6 +28,15 @@ stop() {
     exit 0
 }
 trap stop INT TERM
+report_failure() {
+    local status=0
+    wait "$service" || status=$?
+    cat >&2 <<TEXT
+bloomgated did not start. If a port or the data directory is in use, stop the other service, or run
+    make run ARGS="--port 7000 --http-port 7001 --dir DIRECTORY"
+TEXT
+    exit $((status ? status : 1))
+}
 
 # Prints the value of the option $2 in the remaining arguments, or the default $1.
 setting() {
@@ -43,12 +53,14 @@ setting() {
 }
 port=$(setting 6420 port "$@")
 http=$(setting 8420 http-port "$@")
-for ((tries = 1200; ; tries--)); do
-    kill -0 "$service" 2>/dev/null || { wait "$service"; exit $?; }
-    [ "$(curl -s "http://127.0.0.1:$http/readyz" || true)" != ready ] || break
-    [ "$tries" -gt 0 ] || { echo "bloomgated is not ready after a minute" >&2; stop; }
+socket=$(setting "$folder/socket" unixsocket "$@")
+data=$(setting "$folder/data" dir "$@")
+# Waits until all filters are loaded. A service with users replies NOAUTH.
+until redis-cli -s "$socket" INFO persistence 2>/dev/null | grep -Eq '^(loading:0|NOAUTH)'; do
+    kill -0 "$service" 2>/dev/null || report_failure
     sleep 0.05
 done
+kill -0 "$service" 2>/dev/null || report_failure
 cat <<TEXT
 bloomgated is ready. Try:
 
@@ -56,6 +68,6 @@ bloomgated is ready. Try:
   redis-cli -p $port BG.LOOKUP products BG-000042-6; redis-cli -p $port BG.LOOKUP products BG-000042-7
   curl -s http://127.0.0.1:$http/api/v1/gates/products
 
-and open http://127.0.0.1:$http/ in a browser. The data is in $folder. Press Ctrl-C to stop.
+and open http://127.0.0.1:$http/ in a browser. The data is in $data. Press Ctrl-C to stop.
 TEXT
 wait "$service"

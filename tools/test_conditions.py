@@ -262,7 +262,8 @@ def main():
         parser.error(f"unknown condition {unknown[0]!r}; expected {', '.join(CONDITIONS)}")
     build = os.path.join(ROOT, options.build)
     if not os.path.exists(os.path.join(build, "CTestTestfile.cmake")):
-        parser.error(f"{options.build} is not a build directory of this tree")
+        parser.error(f"{options.build} is not a build directory of this tree; build it first, for example with "
+                     "cmake --preset dev && cmake --build --preset dev")
     passed = failed = 0
     for name in names:
         print(f"== {name}: {CONDITIONS[name].__doc__}", flush=True)
@@ -274,7 +275,7 @@ def main():
         passed, failed = passed + good, failed + bad
         print(f"   {good} passed, {bad} failed", flush=True)
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":

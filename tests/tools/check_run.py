@@ -13,13 +13,9 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from machine import free_port  # noqa: E402 pylint: disable=wrong-import-position
 INSTALL = "apt-get update && apt-get install --no-install-recommends"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def printed_commands(text):
@@ -65,6 +61,24 @@ def failed_start_is_reported(program):
         done = subprocess.run([f"{ROOT}/tools/run.sh", program, f"{folder}/example", "--no-such-option", "1"], cwd=ROOT,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         assert done.returncode != 0 and "no-such-option" in done.stderr and "ready" not in done.stdout, done
+
+
+def busy_port_is_reported(program):
+    """A process that never answers listens on the HTTP port."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", port)):
+        done = subprocess.run([f"{ROOT}/tools/run.sh", program, f"{folder}/example", "--port", str(free_port()), "--http-port",
+                               str(port)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        assert done.returncode != 0 and "did not start" in done.stderr and "ready" not in done.stdout, done
+
+
+def example_starts_without_http(program):
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.Popen([f"{ROOT}/tools/run.sh", program, f"{folder}/example", "--port", str(free_port()),
+                                "--http-port", "0"], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        assert "ready" in read_until_ready(run)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
 
 
 def deps(group, programs):
@@ -122,7 +136,8 @@ def missing_optional_packages_are_skipped(_):
 
 
 def main():
-    tests = [example_answers, failed_start_is_reported, nothing_missing, missing_without_privileges, missing_without_network,
+    tests = [example_answers, failed_start_is_reported, busy_port_is_reported, example_starts_without_http,
+             nothing_missing, missing_without_privileges, missing_without_network,
              missing_are_installed, missing_optional_packages_are_skipped]
     failed = 0
     for test in tests:
