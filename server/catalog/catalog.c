@@ -121,6 +121,11 @@ static size_t name_cost(const struct entry_name *name)
     return sizeof *name + name->len + 1;
 }
 
+uint64_t catalog_cost(bg_bytes name)
+{
+    return CATALOG_ENTRY + sizeof(struct entry_name) + name.len + 1;
+}
+
 static void name_free(struct entry_name *name)
 {
     if (name) {

@@ -221,6 +221,9 @@ void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 /* ---- All entries ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
+
+/* Returns the memory that an entry with this name uses, in bytes, excluding its filter. */
+uint64_t catalog_cost(bg_bytes name);
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 

@@ -112,8 +112,7 @@ static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
     return code;
 }
 
-/* Checks the service-wide quotas. The object's memory was reserved when the object was created,
- * except for small allocations. */
+/* Checks the maximum number of filters. */
 static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flags,
                            bg_errinfo *info)
 {
@@ -123,12 +122,6 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         && !(flags & CATALOG_REPLACE && session_find(session, name))) {
         return session_limit(info, BG_EQUOTA, session_too_many);
     }
-    if (!ledger_reserve(LEDGER_OBJECTS, sizeof(struct entry))) {
-        return session_limit(info, BG_ENOMEM,
-                             "cannot create the filter: it would exceed maxmemory");
-    }
-    /* This reservation was only a check. The catalog counts the entry when it is added. */
-    ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }
 
@@ -202,6 +195,13 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
     if (err) {
         return err;
     }
+    /* The object's memory was reserved when it was created. The catalog counts the entry without
+     * checking the limit, so the limit is checked here, and no other thread gets the bytes. */
+    const uint64_t cost = catalog_cost(name);
+    if (!ledger_reserve(LEDGER_OBJECTS, cost)) {
+        return session_limit(info, BG_ENOMEM,
+                             "cannot create the filter: it would exceed maxmemory");
+    }
     struct entry_base base = { .from = 0 };
     if (object->born_full && persist) {
         /* The content is saved before the object is named (P4). */
@@ -215,6 +215,7 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
             persist_discard(persist, &base);
         }
     }
+    ledger_release(LEDGER_OBJECTS, cost);
     return err;
 }
 

@@ -114,7 +114,12 @@ def test_dumps_and_loads(program):
 
 @alone
 def test_many_small_filters(program):
-    with Service(program, "maxmemory 16Mi", "max-filters 1M", "appendfsync no") as s:
+    for limit in (16 * MI, 20 * MI, 24000000, 33000000):
+        many_small_filters(program, limit)
+
+
+def many_small_filters(program, limit):
+    with Service(program, f"maxmemory {limit}", "max-filters 1M", "appendfsync no") as s:
         made = 0
         while True:
             answers = s.connect().pipeline([("BF.ADD", f"f{made + i}", "x") for i in range(200)])
@@ -122,11 +127,11 @@ def test_many_small_filters(program):
             made += done
             if done < 200:
                 break
-            assert made * 2048 < 16 * MI, made
+            assert made * 2048 < limit, made
         assert is_oom(answers[-1]), answers[-1]
         second = int(s.ask("TIME")[0])  # the service updates its statistics of the filters once a second
         wait_for(lambda: int(s.ask("TIME")[0]) > second + 2, what="statistics")
-        parts = check(s, 16 * MI)
+        parts = check(s, limit)
         assert parts["objects"] > 500 * made and parts["filters"] > 1024 * made, (made, parts)
         # adds that need no memory are accepted
         assert (s.ask("BF.EXISTS", "f0", "x"), s.ask("BF.ADD", "f0", "y")) == (1, 1)
