@@ -243,9 +243,9 @@ static const char *report_cache(const struct plan_rows *plans, const bg_plan *pl
 {
     static const char *const names[] = { "L1", "L2", "L3" };
     const uint32_t level = plan->cache_level;
-    return level >= 1 && level <= 3      ? names[level - 1]
-           : report_exceeds(plans, plan) ? "none"
-                                         : "memory";
+    return report_exceeds(plans, plan) ? "none"
+           : level >= 1 && level <= 3  ? names[level - 1]
+                                       : "memory";
 }
 
 static void report_heads(const struct plan_rows *plans, struct columns *table)
@@ -372,9 +372,16 @@ static void report_command(const struct plan_rows *plans)
 
 static void report_memory(const struct plan_rows *plans)
 {
-    if (report_exceeds(plans, &plans->best.plan)) {
-        printf("  The filter is larger than the memory of the machine, %s.\n",
-               BYTES_TEXT(plans->ask.machine->memory_bytes));
+    const bg_plan *plan = &plans->best.plan;
+    char text[PLAN_TEXT];
+    if (report_exceeds(plans, plan)) {
+        (void)snprintf(
+            text, sizeof text,
+            "The filter does not fit in the machine's memory (%s); raise the rate%s "
+            "or split the filter.",
+            BYTES_TEXT(plans->ask.machine->memory_bytes),
+            plan->kind == BG_KIND_RIBBON ? "" : ", use ribbon,");
+        columns_paragraph("", 2, COLUMNS_WIDTH, text);
     }
 }
 
@@ -780,8 +787,8 @@ const struct command command_plan = {
         "--memory-cost, it also reports the cost of the calls and the memory. If no "
         "rate is specified, it then selects the rate with the lowest total "
         "cost.\n\n--machine describes the machine to plan for: the sizes of its data "
-        "caches (l1, l2 and l3), its memory, and its number of CPUs (cpus). Parts "
-        "that are not listed have the values of this machine.\n\n--calibrate builds "
+        "caches (l1, l2 and l3), its memory, and its number of CPUs (cpus). "
+        "Omitted parts default to this machine's values.\n\n--calibrate builds "
         "the planned filters, up to 64 MiB and 8 million keys each (static kinds: 4 "
         "million), and measures them on this machine with one thread and integer "
         "keys.\n\n--plot draws two charts: the rate against the number of keys, and "

@@ -267,9 +267,8 @@ static const struct man_entry man_environment[] = {
     { "BLOOMGATE_MACHINE",
       "A description that replaces the detected properties of the machine, such as "
       "l1=48Ki,l2=2Mi,l3=260Mi,memory=64Gi,cpus=16: the sizes of the data caches and "
-      "the memory, and the number of CPUs. It affects plans and prefetching, but "
-      "neither results nor the number of threads. Parts that are not listed are "
-      "detected." },
+      "the memory, and the number of CPUs. It changes plans and prefetching, but "
+      "never filter contents, answers or thread counts. Omitted parts are detected." },
     { "BLOOMGATE_LOCK_WAIT",
       "How long a command waits for another command that is changing the same file, "
       "for example, 5m (default: 60s). After that time, the command fails with exit "

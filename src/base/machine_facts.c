@@ -5,12 +5,11 @@
  * everywhere: BLOOMGATE_MACHINE for a process, bg_plan_request.machine for a plan.
  *
  * (M1) BLOOMGATE_MACHINE never changes the bits or answers of a filter. It affects plans,
- *      prefetching, and the number of counters that threads spread over (stripe.h). Numbers of
- *      threads come from bg_machine_detect, because the order of adds determines the contents of
- *      some filters.
+ *      prefetching, and the number of striped counters (stripe.h). Numbers of threads come from
+ *      bg_machine_detect, because the order of adds determines the contents of some filters.
  * (M2) BLOOMGATE_MACHINE cannot cause large allocations: every value has a maximum, there are at
  *      most 64 stripes, and memory limits come from bg_machine_detect.
- * (M3) A description is valid as a whole or ignored as a whole. The library reports an invalid
+ * (M3) A description with any invalid part is ignored entirely. The library reports an invalid
  *      description only to callers of bg_machine_read.
  *
  * Sizes of caches come from the kernel's files, because in virtual machines the C library reports
@@ -85,18 +84,19 @@ static bool machine_number(const char *text, size_t len, bool units, uint64_t *v
 static const struct machine_part {
     const char *name;
     const char *expected;
-    uint64_t least, most;
+    uint64_t min, max;
     bool units;
 } machine_parts[] = {
-    { "l1", "l1=SIZE with a size of at most 64Gi, such as l1=48Ki", 0,
+    { "l1", "l1=SIZE, a whole number of bytes up to 64Gi, such as l1=48Ki", 0,
       UINT64_C(1) << 36, true },
-    { "l2", "l2=SIZE with a size of at most 64Gi, such as l2=1Mi", 0, UINT64_C(1) << 36,
-      true },
-    { "l3", "l3=SIZE with a size of at most 64Gi, such as l3=32Mi", 0,
+    { "l2", "l2=SIZE, a whole number of bytes up to 64Gi, such as l2=1Mi", 0,
       UINT64_C(1) << 36, true },
-    { "memory", "memory=SIZE with a size from 1 to 64Pi, such as memory=16Gi", 1,
+    { "l3", "l3=SIZE, a whole number of bytes up to 64Gi, such as l3=32Mi", 0,
+      UINT64_C(1) << 36, true },
+    { "memory",
+      "memory=SIZE, a whole number of bytes from 1 to 64Pi, such as memory=16Gi", 1,
       UINT64_C(1) << 56, true },
-    { "cpus", "cpus=N with a number from 1 to 65536, such as cpus=8", 1,
+    { "cpus", "cpus=N, a whole number from 1 to 65536, such as cpus=8", 1,
       MACHINE_CPUS_MAX, false },
 };
 
@@ -134,11 +134,24 @@ struct machine_draft {
     unsigned seen;
 };
 
+/* Returns how many of a part's bytes an error shows. */
+static int machine_shown(size_t len)
+{
+    return len < 60 ? (int)len : 60;
+}
+
 static bg_err machine_wrong(const struct machine_draft *draft, const char *expected,
                             const char *text, size_t len)
 {
-    const int most = len < 60 ? (int)len : 60;
-    return bgi_err(draft->info, BG_EINVAL, draft->what, expected, "'%.*s'", most, text);
+    return bgi_err(draft->info, BG_EINVAL, draft->what, expected, "'%.*s'",
+                   machine_shown(len), text);
+}
+
+static bg_err machine_trailing_comma(const struct machine_draft *draft,
+                                     const char *part, size_t len)
+{
+    return bgi_err(draft->info, BG_EINVAL, draft->what, "another part",
+                   "a trailing comma after '%.*s'", machine_shown(len), part);
 }
 
 /* Applies the part in `text[0 .. len)`. */
@@ -157,7 +170,7 @@ static bg_err machine_apply(struct machine_draft *draft, const char *text, size_
     }
     const struct machine_part *part = &machine_parts[i];
     if (!machine_number(equals + 1, len - name - 1, part->units, &value)
-        || value < part->least || value > part->most) {
+        || value < part->min || value > part->max) {
         return machine_wrong(draft, part->expected, text, len);
     }
     if (draft->seen >> i & 1) {
@@ -178,7 +191,7 @@ static bg_err machine_describe(const char *what, const char *text, bg_machine *m
         const size_t len = strcspn(text, ",");
         bg_err err = machine_apply(&draft, text, len);
         if (!err && text[len] && !text[len + 1]) {
-            err = machine_wrong(&draft, "no comma at the end", text, len + 1);
+            err = machine_trailing_comma(&draft, text, len);
         }
         if (err) {
             return err;
@@ -219,11 +232,11 @@ static void machine_cache_file(int index, const char *what, char text[MACHINE_TE
 static uint32_t machine_kib(const char *text)
 {
     uint64_t value;
-    if (!machine_digits(&text, &value) || value > machine_parts[0].most) {
+    if (!machine_digits(&text, &value) || value > machine_parts[0].max) {
         return 0;
     }
     value = *text == 'K' ? value : *text == 'M' ? value << 10 : value >> 10;
-    return value <= machine_parts[0].most >> 10 ? (uint32_t)value : 0;
+    return value <= machine_parts[0].max >> 10 ? (uint32_t)value : 0;
 }
 
 /* Reads the sizes of the data caches from the kernel's files. */

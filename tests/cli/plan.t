@@ -33,8 +33,8 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
-# --machine plans for another machine. Parts that are not listed have the values of this machine,
-# which BLOOMGATE_MACHINE describes here.
+# --machine plans for another machine. Omitted parts default to this machine's values, which
+# BLOOMGATE_MACHINE describes here.
 $ bloomgate plan -n 100M -p 0.1% --machine l1=48Ki,l2=2Mi,l3=260Mi | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
@@ -51,11 +51,19 @@ blocked  185 MiB  15.6  9    0.0999%     3.84%  97.3%  none      1
 |
 Planned blocked: as requested; 185 MiB, 0.0999% false positives.
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
-  The filter is larger than the memory of the machine, 128 MiB.
+  The filter does not fit in the machine's memory (128 MiB); raise the rate, use ribbon, or split
+  the filter.
 |
 Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
+
+# A filter that exceeds the memory fits into none, even if a cache is larger than the filter.
+$ bloomgate plan -n 100M -p 0.1% --kind ribbon --machine l3=1Gi,memory=64Mi | grep -E '^ribbon|memory'
+ribbon  120 MiB  10.1  10    0.0977%         -    -  none      3
+  The filter does not fit in the machine's memory (64.0 MiB); raise the rate or split the filter.
+$ bloomgate plan -n 100M -p 0.1% --kind ribbon --machine l3=1Gi,memory=1Gi | grep -E '^ribbon|memory'
+ribbon  120 MiB  10.1  10    0.0977%         -    -  L3        3
 
 # The environment variable BLOOMGATE_MACHINE has the same syntax. --machine takes precedence.
 $ BLOOMGATE_MACHINE=l3=260Mi bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
@@ -71,7 +79,7 @@ $ bloomgate plan -n 1000 -p 1% --machine l4=1Mi
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1000 -p 1% --machine l3=huge
-! bloomgate plan: --machine: found 'l3=huge', expected l3=SIZE with a size of at most 64Gi, such as l3=32Mi
+! bloomgate plan: --machine: found 'l3=huge', expected l3=SIZE, a whole number of bytes up to 64Gi, such as l3=32Mi
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1000 -p 1% --machine l3=1Mi,l3=2Mi
@@ -79,11 +87,11 @@ $ bloomgate plan -n 1000 -p 1% --machine l3=1Mi,l3=2Mi
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1000 -p 1% --machine cpus=0
-! bloomgate plan: --machine: found 'cpus=0', expected cpus=N with a number from 1 to 65536, such as cpus=8
+! bloomgate plan: --machine: found 'cpus=0', expected cpus=N, a whole number from 1 to 65536, such as cpus=8
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1000 -p 1% --machine memory=1Mi,
-! bloomgate plan: --machine: found 'memory=1Mi,', expected no comma at the end
+! bloomgate plan: --machine: found a trailing comma after 'memory=1Mi', expected another part
 ! Try 'bloomgate plan --help'.
 ? 2
 $ BLOOMGATE_MACHINE=48K,2M,260M bloomgate plan -n 1000 -p 1%
@@ -91,7 +99,7 @@ $ BLOOMGATE_MACHINE=48K,2M,260M bloomgate plan -n 1000 -p 1%
 ! Try 'bloomgate plan --help'.
 ? 2
 $ echo pear | BLOOMGATE_MACHINE=cpus=8,l2=-1 bloomgate build -n 10 pear.bg
-! bloomgate build: BLOOMGATE_MACHINE: found 'l2=-1', expected l2=SIZE with a size of at most 64Gi, such as l2=1Mi
+! bloomgate build: BLOOMGATE_MACHINE: found 'l2=-1', expected l2=SIZE, a whole number of bytes up to 64Gi, such as l2=1Mi
 ! Try 'bloomgate build --help'.
 ? 2
 $ BLOOMGATE_MACHINE=nonsense bloomgate plan --help | head -1
