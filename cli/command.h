@@ -25,7 +25,7 @@ struct command {
     const char *about;   /* for the man page: paragraphs separated by empty lines */
     size_t size;         /* size of the options struct, which is initially zeroed */
     struct {
-        size_t least, most;   /* COMMAND_ANY: no maximum */
+        size_t min, max;      /* COMMAND_ANY: no maximum */
         const char *expected; /* message for other numbers; NULL if `run` checks them */
     } arguments;
     struct option_use uses[COMMAND_USES + 1]; /* option groups, except common_options */

@@ -25,8 +25,8 @@ static int main_check_machine(void)
 static int main_call(const struct command *command, void *options,
                      const struct arguments *arguments)
 {
-    const bool fits = arguments->count >= command->arguments.least
-                      && arguments->count <= command->arguments.most;
+    const bool fits = arguments->count >= command->arguments.min
+                      && arguments->count <= command->arguments.max;
     return fits || !command->arguments.expected
                ? command->run(options, arguments)
                : say_usage("%s", command->arguments.expected);

@@ -62,13 +62,13 @@ const char *args_number(const struct args_number *number, bg_bytes argument,
     uint64_t *count = (void *)((char *)options + number->at);
     double *share = (void *)count;
     if (number->type == ARGS_COUNT) {
-        return !args_count(argument, count)                      ? number->bad
-               : *count < number->least || *count > number->most ? number->beyond
-                                                                 : NULL;
+        return !args_count(argument, count)                   ? number->unparsable
+               : *count < number->min || *count > number->max ? number->out_of_range
+                                                              : NULL;
     }
-    return !args_real(argument, share) ? number->bad
+    return !args_real(argument, share) ? number->unparsable
            : *share > 0 && *share < 1  ? NULL
-                                       : number->beyond;
+                                       : number->out_of_range;
 }
 
 const char *args_option(const struct request *request, size_t *i, bool inserting,
@@ -81,7 +81,7 @@ const char *args_option(const struct request *request, size_t *i, bool inserting
             return ++*i < request->argc
                        ? args_number(number, request->argv[*i], options)
                    : missing ? missing
-                             : number->bad;
+                             : number->unparsable;
         }
     }
     return "ERR Unknown argument received";

@@ -1,7 +1,6 @@
 /*
- * args.h - what handlers share: they parse arguments (keywords and numbers), find the object that
- * argv[1] names, add and look up the items of a request or of a pipeline of requests, and send the
- * errors that clients expect.
+ * args.h - helpers shared by command handlers: parsing arguments, finding the object named by
+ * argv[1], adding and looking up items, and sending errors.
  */
 #ifndef COMMAND_ARGS_H
 #define COMMAND_ARGS_H
@@ -18,14 +17,14 @@ bool args_count(bg_bytes argument, uint64_t *value);
 bool args_real(bg_bytes argument, double *value);
 
 /* A numeric option: the range of its values, and the errors for values that cannot be parsed or are
- * out of range. Counts are uint64_t from `least` to `most`; shares are doubles above 0 and below 1. */
+ * out of range. Counts are uint64_t from `min` to `max`; shares are doubles above 0 and below 1. */
 struct args_number {
     const char *word;
     enum { ARGS_COUNT, ARGS_SHARE } type;
     size_t at; /* offset in the options of the command */
     bool in_reserve, in_insert;
-    uint64_t least, most;
-    const char *bad, *beyond;
+    uint64_t min, max;
+    const char *unparsable, *out_of_range;
 };
 
 /* Parses a value into `options`. Returns an error, or NULL. */
@@ -33,8 +32,8 @@ const char *args_number(const struct args_number *number, bg_bytes argument,
                         void *options);
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed.
- * `missing` is the error for an option without a value; NULL selects `bad`. Returns an error, or
- * NULL. */
+ * `missing` is the error for an option without a value; NULL selects `unparsable`. Returns an error,
+ * or NULL. */
 const char *args_option(const struct request *request, size_t *i, bool inserting,
                         const struct args_number *numbers, size_t n,
                         const char *missing, void *options);
@@ -46,7 +45,8 @@ const char *args_show(bg_bytes argument, char text[64]);
 /* Returns the object named by argv[1] if it belongs to one of `families`, a bitmask (1 << OBJECT_BF
  * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
  * returns NULL. If the object belongs to a different family, sends WRONGTYPE and returns NULL. Sets
- * *sent to whether an error was sent; `sent` may be NULL if `missing` is not. */
+ * *sent to true if an error was sent, and to false otherwise. `sent` may be NULL only if `missing`
+ * is non-NULL. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
@@ -82,8 +82,9 @@ struct args_maker {
     void (*failed)(struct request *request, bg_err err, const bg_errinfo *info);
 };
 
-/* Handles RESERVE and CREATE: creates an object under the name in argv[1]. Sends OK or an error:
- * `wrong`, unless it is NULL, that the name is in use, or `failed`. */
+/* Handles RESERVE and CREATE. Sends `wrong` if it is non-NULL; otherwise, creates the object under
+ * the name in argv[1] and sends OK, ARGS_EXISTS if the name is in use, or the error from
+ * maker->failed. */
 void args_reserve(struct request *request, const struct args_maker *maker,
                   const char *wrong, const void *options);
 

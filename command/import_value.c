@@ -213,12 +213,12 @@ static bg_err import_string(struct import_file *file, size_t before, size_t *at,
     return to ? BG_OK : BG_ENOMEM;
 }
 
-static bg_err import_beyond(const char *what, uint64_t value, uint64_t least,
-                            uint64_t most, bg_errinfo *info)
+static bg_err import_beyond(const char *what, uint64_t value, uint64_t min,
+                            uint64_t max, bg_errinfo *info)
 {
     return error_fail(info, BG_EFORMAT, "%s: found %llu, expected %llu to %llu", what,
-                      (unsigned long long)value, (unsigned long long)least,
-                      (unsigned long long)most);
+                      (unsigned long long)value, (unsigned long long)min,
+                      (unsigned long long)max);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ struct import_field {
     const char *name;
     size_t place; /* offset in the header */
     enum { U8 = 1, U16 = 2, U32 = 4, U64 = 8, REAL = 9 } type; /* integers: in bytes */
-    uint64_t least, most; /* `most` 0 allows any value that fits */
+    uint64_t min, max; /* `max` 0 allows any value that fits */
 };
 
 static const struct import_field redis_header[] = {
@@ -279,12 +279,12 @@ static bg_err import_fields(const struct import_file *file,
         const uint64_t value =
             f->type == REAL ? import_real(file) : import_number(file);
         const size_t bytes = f->type < U64 ? f->type : U64;
-        const uint64_t most = f->most ? f->most : UINT64_MAX >> (64 - 8 * bytes);
+        const uint64_t max = f->max ? f->max : UINT64_MAX >> (64 - 8 * bytes);
         if (import_failed(file)) {
             return import_short(info);
         }
-        if (value < f->least || value > most) {
-            return import_beyond(f->name, value, f->least, most, info);
+        if (value < f->min || value > max) {
+            return import_beyond(f->name, value, f->min, max, info);
         }
         for (size_t i = 0; i < bytes; i++) {
             header[f->place + i] = (uint8_t)(value >> 8 * i);
