@@ -161,7 +161,8 @@ int filter_claim(const char *path, bool force)
 {
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
-    /* First, because a lock file next to a device would need other permissions. */
+    /* Check the type before locking: creating a lock file next to a device (/dev) fails with a
+     * misleading permission error. */
     int code = is_file ? filter_expect_regular(path) : CLI_OK;
     code = code || !is_file ? code : claim_file(path);
     /* If the path is a symbolic link, also claim its target: the new file replaces the link, and a

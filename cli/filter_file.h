@@ -128,7 +128,8 @@ int filter_may_write(const char *path, bool force);
 /* Writes the name of a shard's file, PREFIX.I, to `name`. Returns an exit code. */
 int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH]);
 
-/* Claims a filter file (claim.h), and then performs the same checks as filter_may_write. */
+/* Checks that the path is a regular file or does not exist, claims the filter file (claim.h), and
+ * then performs the same checks as filter_may_write. Returns an exit code. */
 int filter_claim(const char *path, bool force);
 
 #endif

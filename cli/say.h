@@ -40,8 +40,8 @@ bool say_colors(int fd);
 void say_tame(char *text, size_t n);
 
 /* Print an error message ("bloomgate build: ...") and return the exit code, so that callers can
- * return it in turn. say_usage also refers to --help; say_refused has the same exit code, for
- * valid options that do not fit the files. */
+ * return it in turn. say_usage also refers to --help. say_refused returns the same exit code without
+ * the hint; use it when the options are valid but not for these files. */
 int say_failed(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -52,7 +52,8 @@ int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Appends a name to a list such as "counting, cuckoo", which is initially "". */
 void say_list(char *text, size_t room, const char *name);
 
-/* Returns "; did you mean NAME?", or "" if `near` is NULL, until the end of the enclosing block. */
+/* Returns "; did you mean NAME?", or "" if `near` is NULL. The string is valid until the end of the
+ * enclosing block. */
 #define SAY_HINT(near) say_hint("", near, (char[SAY_HINT_TEXT]){ "" })
 enum { SAY_HINT_TEXT = 64 };
 const char *say_hint(const char *prefix, const char *near, char text[SAY_HINT_TEXT]);

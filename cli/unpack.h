@@ -12,7 +12,7 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether the bytes are too few to detect a compressed format that they may start. */
+/* Returns whether more bytes are needed to decide if the input is compressed. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;

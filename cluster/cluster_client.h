@@ -68,7 +68,8 @@ struct cluster_options {
     /* Milliseconds; 0 selects the default. */
     uint32_t connect;  /* to open a connection, including TLS; default: `timeout` */
     uint32_t timeout;  /* to wait for a reply; default: 5000 */
-    uint32_t patience; /* without an answer before a call fails; default: 30,000 */
+    uint32_t patience; /* how long a call retries without an answer before it fails;
+                          default: 30,000 */
     uint32_t wait;     /* timeout of each WAIT; default: 1000 */
     uint32_t replicas; /* replicas that must receive a write; 0 disables WAIT */
     int stop_fd;       /* descriptor that cancels a call when readable, or -1 */

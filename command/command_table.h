@@ -6,8 +6,9 @@
  * arity checks, COMMAND INFO and COMMAND DOCS, the ACL categories, the tests, and the list in
  * docs/commands.md.
  *
- * What a host does with a command is also data in these arrays (struct command_behavior). Hosts do
- * not compare the names of commands.
+ * How hosts treat a command is also data in these arrays (struct command_behavior): which host
+ * features it needs, whether fronts forward it, its effect on the filter, and how it is replicated.
+ * Hosts do not compare the names of commands.
  */
 #ifndef COMMAND_COMMAND_TABLE_H
 #define COMMAND_COMMAND_TABLE_H

@@ -120,7 +120,7 @@ static void check_predictions(struct fuzz_input *in)
     FUZZ_MUST(e.value <= e.high * (1 + 1e-12));
 }
 
-/* Parses a description of a machine: the rest of the input, or a list of parts that its bytes
+/* Parses a machine description: the rest of the input, or a list of parts that its bytes
  * select. */
 static void check_machine(struct fuzz_input *in)
 {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the missing packages of a group and of the groups that it includes, on Debian 12. Prints
-# nothing if none are missing. If packages cannot be installed, lists them with the command that does.
+# nothing if none are missing. If installation fails, prints the missing packages and the
+# apt-get command.
 # usage: deps.sh [GROUP]      run, build, check, compare, bare or test (default)
 set -euo pipefail
 
@@ -129,5 +130,5 @@ fi
 if [ ${#missing_optional[@]} -gt 0 ]; then
     can_install && echo "Installing ${missing_optional[*]}" &&
         install_backports "${missing_optional[@]}" >"$log" 2>&1 ||
-        echo "Not available; tests that need them are skipped: ${missing_optional[*]}" >&2
+        echo "${missing_optional[*]} is not available; tests that need it are skipped" >&2
 fi

@@ -162,7 +162,7 @@ def caches(machine, sizes):
 
 @contextlib.contextmanager
 def busy(_):
-    """four processes that use all CPU time they get"""
+    """four busy-looping processes"""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
     try:
         yield lambda command: command, dict(os.environ)

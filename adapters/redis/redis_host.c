@@ -198,8 +198,8 @@ static bool host_loads(const struct redis_host *h)
     return h->command->behavior.effect == EFFECT_LOADS;
 }
 
-/* Returns whether the command creates filters for new items. Such a filter is a new filter even if
- * it is marked `born_full`, as a filter that BF.INSERT creates with a valkey-bloom seed is. */
+/* Returns whether the command creates filters for new items. Such a filter counts as new even if
+ * `born_full` is set (BF.INSERT with a valkey-bloom seed sets it). */
 static bool host_adds(const struct redis_host *h)
 {
     return h->command->behavior.effect == EFFECT_ADDS;
@@ -212,8 +212,8 @@ static bool host_repeats(const struct redis_host *h)
 }
 
 /* Sets an object's secret and its filter's growth limit, before the object is stored under its
- * name. Objects that are created with content (`born_full`) keep their limit, unless they are
- * loaded or new. */
+ * name. Objects created with content (`born_full`) keep their own limit, except when the command
+ * loads or adds. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_adds(h)) {

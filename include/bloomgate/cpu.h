@@ -73,8 +73,7 @@ BG_API const char *bg_cpu_name(bg_cpu cpu);
  * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if the size is
  * unknown, and for any other level. The environment variable BLOOMGATE_MACHINE replaces
  * the detected sizes (machine.h).
- * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
- * reads up to 25.
+ * Thread safety: MT-Safe. Cost: reads one small kernel file (up to 25 on the first call).
  */
 BG_API size_t bg_cpu_cache_bytes(int level);
 

@@ -16,8 +16,8 @@
  *     cpus=N                      CPUs that the process may use, 1 to 65536
  *
  * A size is a whole number of bytes with an optional unit. The units k, M, G, T and P are
- * powers of 1000, and Ki, Mi, Gi, Ti and Pi are powers of 1024. Parts that are not listed
- * keep the values of this machine.
+ * powers of 1000, and Ki, Mi, Gi, Ti and Pi are powers of 1024. Omitted parts default
+ * to this machine's values.
  *
  * The environment variable BLOOMGATE_MACHINE can contain a description, which replaces the
  * detected values for the whole process. It affects plans, prefetching and the number of
@@ -48,19 +48,16 @@ typedef struct bg_machine {
 /*
  * Fills in `machine` with the detected properties of this machine. Ignores
  * BLOOMGATE_MACHINE.
- * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
- * reads up to 25.
+ * Thread safety: MT-Safe. Cost: reads one small kernel file (up to 25 on the first call).
  */
 BG_API void bg_machine_detect(bg_machine *machine);
 
 /*
- * Fills in `machine` with the detected properties of this machine, replaced first by those
- * that BLOOMGATE_MACHINE describes, and then by those that `text` describes. `text` may be
- * NULL.
- * Errors: BG_EINVAL, naming the invalid part of `text` or BLOOMGATE_MACHINE. An invalid
- * description replaces no values, and `machine` is filled in nevertheless.
- * Thread safety: MT-Safe. Cost: reads a small kernel file; the first call
- * reads up to 25.
+ * Fills in `machine`. Detected values are overridden by BLOOMGATE_MACHINE, and those by
+ * `text`, which may be NULL.
+ * Errors: BG_EINVAL, naming the invalid part of `text` or BLOOMGATE_MACHINE. On error, the
+ * invalid description is ignored and `machine` is still filled in.
+ * Thread safety: MT-Safe. Cost: reads one small kernel file (up to 25 on the first call).
  */
 BG_API bg_err bg_machine_read(const char *text, bg_machine *machine, bg_errinfo *info);
 

@@ -85,7 +85,8 @@ typedef struct bg_plan {
     double rate_10x; /* false-positive rate with ten times as many keys */
     double fill;     /* share of set bits at `items` */
     uint32_t
-        cache_level; /* lowest cache level of the machine that the filter fits in; 4 if none */
+        cache_level; /* smallest cache level that holds the filter (1 to 3), or 4 if
+                        none does */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead

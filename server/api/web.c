@@ -382,7 +382,7 @@ static const struct web_route *web_find_route(const struct http_request *head,
     return NULL;
 }
 
-/* Sends that a path is unknown, or which methods it allows. */
+/* Sends 404 for an unknown path, or 405 with the allowed methods. */
 static void web_refuse_path(struct web_request *request, const char *allowed)
 {
     const bg_bytes method = http_part(request->head, request->head->method);

@@ -189,8 +189,8 @@ bool web_body_end(struct web_request *request, struct json_reader *reader);
 /* Reads "utf-8" or "base64". On error, returns false and stores the error in the reader. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Reads a list of strings and appends them to n items. Stores an error in the reader if there are more
- * than `most` items, or if a string is not base64 although `base64` is set. */
+/* Appends the strings of a list to `items`, updating *n. Fails, with the error stored in the reader, if
+ * there are more than `most`, or if `base64` is set and a string is not valid base64. */
 void web_read_list(struct json_reader *reader, bool base64, bg_bytes *items,
                    size_t most, const char *too_many, size_t *n);
 

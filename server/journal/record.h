@@ -13,7 +13,7 @@
  * read, and a search for the next frame examines only heads.
  *
  * A record consists of an 8-byte header followed by the fields of its type, in this order and
- * without gaps. Numbers are little-endian; a string is a 4-byte length followed by its bytes:
+ * without gaps. A string is a 4-byte length followed by its bytes:
  *
  *     0   4   bytes of the whole record
  *     4   1   type

@@ -50,8 +50,8 @@ struct watched {
     struct history *history; /* or NULL */
 };
 
-/* The catalog counts this memory when a filter is created, because the observer, which sees the filter later, must not
- * exceed the limit. The array is up to a quarter larger than needed. */
+/* The catalog charges this memory at creation. The observer allocates it up to a second later, when
+ * exceeding the limit could no longer be refused. The array is up to a quarter larger than needed. */
 _Static_assert(sizeof(struct watched) * 5 / 4 <= CATALOG_WATCHED,
                "the catalog counts too little memory for the observer");
 

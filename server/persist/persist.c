@@ -514,8 +514,8 @@ static void persist_describe(const struct entry *entry, const struct entry_base 
     };
 }
 
-/* Appends records in one frame. records[0] is reserved: it drops `before`, whose file is released, unless `before` is
- * NULL. */
+/* Appends records in one frame. records[0] is reserved for dropping `before` and releasing its
+ * file; it is skipped if `before` is NULL. */
 static bg_err persist_append(struct persist *persist, const struct entry *before,
                              struct journal_record *records, size_t n, bg_errinfo *info)
 {

@@ -76,8 +76,8 @@ const char *persist_file(const char *file);
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Read or write n bytes at an offset. Return the number of bytes; it is smaller at the end of the file or after an
- * error. */
+/* Read or write n bytes at an offset. Return the number of bytes transferred, which is less
+ * than n at end of file or on error. */
 size_t persist_read_at(int fd, void *to, size_t n, uint64_t offset);
 size_t persist_write_at(int fd, const void *from, size_t n, uint64_t offset);
 

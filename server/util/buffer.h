@@ -58,8 +58,8 @@ static inline size_t buffer_waiting(const struct buffer *b)
     return b->used - b->begin;
 }
 
-/* Returns whether no more should be written until waiting bytes have been removed: more than half
- * of the limit is waiting, or bytes did not fit. */
+/* Returns whether writers should pause: more than half of the limit is pending, or a write
+ * overflowed. */
 static inline bool buffer_is_full(const struct buffer *b)
 {
     return buffer_waiting(b) > b->limit / 2 || b->overflow;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `make run` in a bare Debian 12 root, as after a fresh installation, and checks that it installs little, builds
-quickly, and starts a service that answers the commands it prints. Then runs it without changes, as an unprivileged
-user, and without privileges or network while a package is missing. Packages come from the machine's own package
+quickly, and starts a service that answers the commands it prints. Then repeats it unchanged, as an unprivileged
+user, and with a package missing and no way to install it. Packages come from the machine's own package
 sources. Must run as root. The last line is "N passed, N failed".
 
 usage: test_bare.py"""

@@ -46,8 +46,8 @@ class Race:
         for chunk in chunks[:-1]:
             assert isinstance(h.ask("BG.LOAD", "dst", chunk), list)
         self.loader, self.other = h.connect(), h.connect()
-        # The server has accepted both connections. It checks the loader first, even if it stops before it has found out
-        # that there are no more requests on the connection that it served last.
+        # The connection served last can still be at the front of the server's ready list when the server stops. PINGing
+        # the loader last therefore makes the server read it first after SIGCONT.
         for connection in self.other, self.loader:
             assert connection.ask("PING") == "PONG"
         h.process.send_signal(signal.SIGSTOP)

@@ -201,7 +201,8 @@ class Service:
                        f"dir {os.path.join(self.folder, 'data')}\n"
                        f"keyring {os.path.join(self.folder, 'keyring')}\n")
             if not any(line.startswith("slow-client-timeout") for line in self.lines):
-                file.write(f"slow-client-timeout {2 * PATIENCE:g}s\n")  # slow tests are no slow clients
+                # A slow test must not be disconnected as a slow client.
+                file.write(f"slow-client-timeout {2 * PATIENCE:g}s\n")
             file.write("".join(line + "\n" for line in self.lines))
         return path
 

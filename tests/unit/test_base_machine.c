@@ -1,5 +1,5 @@
 /*
- * Tests descriptions of machines: the parser, the environment variable BLOOMGATE_MACHINE, and the
+ * Tests machine descriptions: the parser, the environment variable BLOOMGATE_MACHINE, and the
  * effect on plans.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv */

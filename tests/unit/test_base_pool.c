@@ -111,7 +111,7 @@ TEST(pool__children_of_fork_can_take)
         int status = -1;
         const pid_t child = fork();
         if (child == 0) {
-            (void)alarm(300); /* instead of a deadlock */
+            (void)alarm(300); /* fail instead of hanging on a deadlock */
             bgi_pool_give(bgi_pool_take(1000), 1000);
             _exit(0);
         }

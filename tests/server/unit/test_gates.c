@@ -54,8 +54,7 @@ static void moment(void)
     (void)nanosleep(&short_time, NULL);
 }
 
-/* Waits for a condition to become true, if only for a moment. The limit is for tests that fail; a busy machine may need
- * most of it. */
+/* Waits until the condition is true, and checks it every 0.5 ms. Only tests that fail reach the timeout. */
 #define AWAIT(condition)                                                               \
     do {                                                                               \
         const uint64_t until_ = source_now() + UINT64_C(300000000000);                 \
