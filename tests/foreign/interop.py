@@ -4,6 +4,7 @@ keys, both files must be byte-for-byte identical, and each side must find every 
 usage: interop.py FOREIGN_TOOL CASE      CASE: the name of a case_* function in this file
 The last line is "N passed, N failed"."""
 
+import glob
 import hashlib
 import http.server
 import math
@@ -203,7 +204,8 @@ shutdown_lifetime 0 seconds
     write(path, settings.encode())
     os.chmod(folder, 0o777)
     for word in ("-z", None):
-        command = ["squid", "-N", "-f", path] + ([word] if word else [])
+        # The name keeps the shared memory apart from that of other instances, possibly of other users.
+        command = ["squid", "-N", "-n", f"bloomgate{os.getpid()}", "-f", path] + ([word] if word else [])
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if word:
             process.wait(timeout=PATIENCE)
@@ -250,6 +252,8 @@ def case_squid(folder):
     finally:
         process.kill()
         process.wait()
+        for left in glob.glob(f"/dev/shm/bloomgate{os.getpid()}-*"):
+            os.unlink(left)
         site.shutdown()
     check("squid: not all cached pages are found in the digest", digest is not None)
     absent = [key + b"/absent" for key in keys]

@@ -237,7 +237,7 @@ TEST(machine__random_texts_do_no_harm)
         char text[40];
         bg_machine machine;
         bg_errinfo info;
-        const size_t len = check_random() % sizeof text;
+        const size_t len = (size_t)(check_random() % sizeof text);
         for (size_t i = 0; i < len; i++) {
             text[i] = letters[check_random() % (sizeof letters - 1)];
         }
