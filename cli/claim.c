@@ -288,8 +288,7 @@ static bool claim_has_links(const char *path)
     return false;
 }
 
-/* Resolves the links in a path, even if they refer to a file that does not exist. */
-static int claim_follow(const char *path, char to[CLAIM_PATH])
+int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);
     if (fits && !claim_has_links(path)) {

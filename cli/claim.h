@@ -31,6 +31,10 @@ enum { CLAIM_PATH = 4096 };
  * to BLOOMGATE_LOCK_WAIT (default: 60s). Reports errors, and returns an exit code. */
 int claim_file(const char *path);
 
+/* Resolves the links in a path, even if they refer to a file that does not exist, and writes the
+ * result to `to`. Reports errors, and returns an exit code. */
+int claim_follow(const char *path, char to[CLAIM_PATH]);
+
 /* Claims the file that `path` refers to, and writes the file's path to `to`. Links are followed
  * even if the target does not exist. From then on, use `to` for reading and writing, because the
  * links may be changed at any time. */

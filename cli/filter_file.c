@@ -118,15 +118,6 @@ int filter_expect_whole(const struct filter_file *file)
                              file->path);
 }
 
-/* Refuses to replace a device, a directory or another file that is not regular. */
-static int filter_expect_regular(const char *path)
-{
-    struct stat about;
-    return lstat(path, &about) != 0 || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)
-               ? CLI_OK
-               : say_refused("%s: not a regular file, so it cannot be replaced", path);
-}
-
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
@@ -134,11 +125,8 @@ int filter_may_write(const char *path, bool force)
         return say_usage("expected a file, not stdout; to write to a file named '-', "
                          "use ./-");
     }
-    if (lstat(path, &about) != 0) {
-        return CLI_OK;
-    }
-    const int code = filter_expect_regular(path);
-    if (code) {
+    const int code = replace_expect_regular(path);
+    if (code || stat(path, &about) != 0) {
         return code;
     }
     if (force && secret_is_keyring(path)) {
@@ -163,10 +151,9 @@ int filter_claim(const char *path, bool force)
     const bool is_file = strcmp(path, "-") != 0;
     /* Check the type before locking: creating a lock file next to a device (/dev) fails with a
      * misleading permission error. */
-    int code = is_file ? filter_expect_regular(path) : CLI_OK;
+    int code = is_file ? replace_expect_regular(path) : CLI_OK;
     code = code || !is_file ? code : claim_file(path);
-    /* If the path is a symbolic link, also claim its target: the new file replaces the link, and a
-     * command that is updating the target must not run at the same time. */
+    /* If the path is a symbolic link, also claim its target, which the new file replaces. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }

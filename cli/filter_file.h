@@ -122,7 +122,7 @@ int filter_follow(const struct filter_file *file, struct key_format *format);
 int filter_expect_whole(const struct filter_file *file);
 
 /* Refuses to overwrite an existing file unless `force` is set, and never overwrites a
- * directory, device or pipe. Returns an exit code. */
+ * directory, device or pipe. Links are followed. Returns an exit code. */
 int filter_may_write(const char *path, bool force);
 
 /* Writes the name of a shard's file, PREFIX.I, to `name`. Returns an exit code. */

@@ -1,6 +1,7 @@
 /* replace_file.c - see replace_file.h. */
 #include "replace_file.h"
 
+#include "claim.h"
 #include "say.h"
 #include "stop.h"
 
@@ -11,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { REPLACE_PATH = 4096 };
 
 static bool replace_write(int fd, const char *bytes, size_t n)
 {
@@ -41,7 +40,7 @@ static bool replace_sync(int fd)
 /* Syncs the directory, so that the new name survives a crash. */
 static bool replace_sync_folder(const char *path)
 {
-    char folder[REPLACE_PATH];
+    char folder[CLAIM_PATH];
     const char *slash = strrchr(path, '/');
     const size_t n = slash ? (size_t)(slash - path) : 0;
     (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
@@ -64,11 +63,28 @@ static bool replace_fill(int fd, const char *path, const void *bytes, size_t n)
            && replace_sync(fd);
 }
 
+int replace_expect_regular(const char *path)
+{
+    struct stat about;
+    /* The kernel refuses links that another user has left in a shared directory such as /tmp. */
+    if (stat(path, &about) != 0) {
+        return errno == ENOENT ? CLI_OK : say_errno(path);
+    }
+    return S_ISREG(about.st_mode)
+               ? CLI_OK
+               : say_refused("%s: not a regular file, so it cannot be replaced", path);
+}
+
 int replace_file(const char *path, const void *bytes, size_t n)
 {
-    char beside[REPLACE_PATH];
+    char to[CLAIM_PATH], beside[CLAIM_PATH];
+    int code = replace_expect_regular(path);
+    code = code ? code : claim_follow(path, to);
+    if (code) {
+        return code;
+    }
     const int length =
-        snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+        snprintf(beside, sizeof beside, "%s.%ld.tmp", to, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof beside) {
         return say_refused("%s: path is too long", path);
     }
@@ -76,12 +92,12 @@ int replace_file(const char *path, const void *bytes, size_t n)
     if (fd < 0) {
         return say_errno(path);
     }
-    const bool filled = replace_fill(fd, path, bytes, n);
+    const bool filled = replace_fill(fd, to, bytes, n);
     int why = errno;
     const bool closed = close(fd) == 0;
     why = filled && !closed ? errno : why;
-    if (filled && closed && !stop_wanted() && rename(beside, path) == 0) {
-        return replace_sync_folder(path) ? CLI_OK : say_errno(path);
+    if (filled && closed && !stop_wanted() && rename(beside, to) == 0) {
+        return replace_sync_folder(to) ? CLI_OK : say_errno(path);
     }
     why = filled && closed ? errno : why;
     (void)unlink(beside);

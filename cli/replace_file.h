@@ -8,9 +8,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Refuses to replace a device, a directory or another file that is not regular. Links are followed.
+ * Reports errors. Returns an exit code. */
+int replace_expect_regular(const char *path);
+
 /*
  * Writes n bytes to a temporary file in the same directory as `path`, syncs it, and renames it to
- * `path`. The new file keeps the mode of the old file. If anything fails, the old file remains
+ * `path`. If `path` is a symbolic link, replaces the file that the link refers to, in that file's
+ * directory. The new file keeps the mode of the old file. If anything fails, the old file remains
  * unchanged. Reports errors. Returns an exit code.
  */
 int replace_file(const char *path, const void *bytes, size_t n);

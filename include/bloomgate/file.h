@@ -146,10 +146,12 @@ typedef struct bg_verify_report {
  * it back, verifies it, renames it to `path` and syncs the directory. If any step up to
  * and including the rename fails, the file at `path` is untouched and the temporary file
  * is deleted. If only the last sync fails, the new file is in place but may not survive a
- * power failure. Other threads may use the filter during the call; keys that they add may
- * be missing from the file.
- * Errors: BG_EIO with os_errno; BG_EINVAL for invalid options or metadata that is too
- * long; BG_ENOMEM; BG_ECANCELED.
+ * power failure. Symbolic links are followed, even to a file that does not exist yet: the
+ * file that they lead to is replaced in its own directory, and the links stay. A directory,
+ * device, FIFO or socket is not replaced. Other threads may use the filter during the call;
+ * keys that they add may be missing from the file.
+ * Errors: BG_EIO with os_errno; BG_EINVAL for invalid options, metadata that is too long,
+ * or a path that leads to something other than a regular file; BG_ENOMEM; BG_ECANCELED.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: writes and reads
  * the file; filters of kinds in which keys move are copied first.
  */

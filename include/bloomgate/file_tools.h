@@ -27,7 +27,9 @@ extern "C" {
  * Saves a filter as `directory`/`name`-DIGEST.bg, and then atomically replaces the pointer
  * `directory`/`name`, a small text file that contains the name of the new file. bg_open
  * follows the pointer. Bits and metadata therefore change together, and processes that
- * have the old file open keep using it. Old files are not deleted.
+ * have the old file open keep using it. Old files are not deleted. Unlike bg_save, this
+ * function replaces a symbolic link at `directory`/`name` itself, because the pointer and
+ * the file belong in the same directory.
  * Errors: those of bg_save.
  */
 BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *directory,

@@ -15,6 +15,10 @@
  * A file is never written under its final name, so existing mappings of the old file stay intact.
  * If (D6) fails, the new file is in place, but a power failure may undo the rename, so the call
  * reports an error.
+ *
+ * Before (D1), symbolic links are followed: the steps apply to the file that they lead to, in its
+ * own directory, so the links stay. Only regular files are replaced: a rename would also replace a
+ * device, a FIFO or a socket.
  */
 #define _GNU_SOURCE /* for O_CLOEXEC, getrandom and GNU strerror_r */
 
@@ -29,6 +33,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { DISK_LINKS = 40 }; /* maximum number of links to follow, as in Linux */
 
 static const char disk_pointer[] = "bloomgate-pointer 1\n";
 
@@ -282,6 +288,80 @@ bg_err disk_sync_directory(const char *path, bg_errinfo *info)
     return err;
 }
 
+/* Refuses a file of another type, described by its mode. */
+static bg_err disk_expect_regular(const char *path, mode_t mode, bg_errinfo *info)
+{
+    const char *type = S_ISDIR(mode)    ? "a directory"
+                       : S_ISFIFO(mode) ? "a FIFO"
+                       : S_ISSOCK(mode) ? "a socket"
+                                        : "a device";
+    return S_ISREG(mode) ? BG_OK
+                         : bgi_err_state(info, BG_EINVAL, "path",
+                                         "cannot replace %s: it is %s, not a regular "
+                                         "file",
+                                         path, type);
+}
+
+/* Replaces the path of a symbolic link with the path of its target. Returns false if the target's
+ * path is too long. */
+static bool disk_read_link(char path[DISK_PATH])
+{
+    char text[DISK_PATH];
+    const ssize_t n = readlink(path, text, sizeof text);
+    const size_t directory = n > 0 && *text != '/' ? disk_directory(path) : 0;
+    if (n <= 0 || directory + (size_t)n >= DISK_PATH) {
+        return false;
+    }
+    memcpy(path + directory, text, (size_t)n);
+    path[directory + (size_t)n] = 0;
+    return true;
+}
+
+bg_err disk_resolve(const char *path, char to[DISK_PATH], bg_errinfo *info)
+{
+    struct stat target, about;
+    /* The kernel follows the links, too, and refuses loops and links that another user has left in
+     * a shared directory such as /tmp (fs.protected_symlinks). */
+    const bool exists = stat(path, &target) == 0;
+    if (!exists && errno != ENOENT) {
+        return disk_error(info, "stat", path);
+    }
+    memcpy(to, path, strlen(path) + 1);
+    for (int links = 0; lstat(to, &about) == 0 && S_ISLNK(about.st_mode); links++) {
+        if (links == DISK_LINKS || !disk_read_link(to)) {
+            errno = links == DISK_LINKS ? ELOOP : ENAMETOOLONG;
+            return disk_error(info, "follow", path);
+        }
+    }
+    /* A link in /proc/PID/fd can lead to a file without a name, whatever its text. */
+    if (exists
+        && (lstat(to, &about) != 0 || about.st_dev != target.st_dev
+            || about.st_ino != target.st_ino)) {
+        return bgi_err_state(info, BG_EINVAL, "path",
+                             "cannot follow %s: the file has no name, or the link "
+                             "changed in the meantime",
+                             path);
+    }
+    return BG_OK;
+}
+
+/* Sets draft->path to the path of the file to replace. */
+static bg_err disk_aim(struct disk_draft *draft, const char *path, bg_errinfo *info)
+{
+    struct stat about;
+    if (draft->flags & (DISK_PRIVATE | DISK_NO_FOLLOW)) {
+        memcpy(draft->path, path, strlen(path) + 1);
+        return lstat(path, &about) == 0 && !S_ISLNK(about.st_mode)
+                   ? disk_expect_regular(path, about.st_mode, info)
+                   : BG_OK;
+    }
+    /* First, because a FIFO or a socket does not have a name in /proc/PID/fd. */
+    const bg_err err = stat(path, &about) == 0
+                           ? disk_expect_regular(path, about.st_mode, info)
+                           : BG_OK;
+    return err ? err : disk_resolve(path, draft->path, info);
+}
+
 /* (D1) */
 static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
 {
@@ -323,12 +403,12 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
         return bgi_err(info, BG_EINVAL, "path", "a path of 1 to 4095 bytes", "%s",
                        path ? "a path that is empty or too long" : "NULL");
     }
-    memcpy(draft->path, path, strlen(path) + 1);
-    bg_err err = disk_create(draft, info);
+    bg_err err = disk_aim(draft, path, info);
+    err = err ? err : disk_create(draft, info);
     if (err) {
         return err;
     }
-    if (stat(path, &old) == 0) {
+    if (stat(draft->path, &old) == 0) {
         const mode_t kept = flags & DISK_PRIVATE ? 0700 : 07777;
         (void)fchmod(draft->file.descriptor, old.st_mode & kept); /* keep permissions */
     }
@@ -356,6 +436,13 @@ static bg_err disk_read_back(struct disk_draft *draft, enum disk_check check,
 static bg_err disk_place(struct disk_draft *draft, bool over, bg_errinfo *info)
 {
     const char *from = draft->file.path, *to = draft->path;
+    struct stat about;
+    if (over && lstat(to, &about) == 0 && !S_ISLNK(about.st_mode)) {
+        const bg_err err = disk_expect_regular(to, about.st_mode, info);
+        if (err) {
+            return err;
+        }
+    }
     /* Unlike a rename, creating a link does not replace an existing file. */
     if ((over ? rename(from, to) : link(from, to)) != 0) {
         return disk_error(info, over ? "rename" : "link", to);

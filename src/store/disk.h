@@ -9,8 +9,10 @@
 
 enum { DISK_PATH = 4096 };
 
-/* An internal draft flag: from the moment the file is created, only its owner can read it. */
-#define DISK_PRIVATE (1u << 31)
+/* Internal draft flags. DISK_NO_FOLLOW: a symbolic link at the path is itself replaced.
+ * DISK_PRIVATE: likewise, and from the moment the file is created, only its owner can read it. */
+#define DISK_NO_FOLLOW (1u << 30)
+#define DISK_PRIVATE   (1u << 31)
 
 /* An open file; also used as the context of a source or sink. */
 struct disk_file {
@@ -44,12 +46,17 @@ struct disk_identity disk_identify(const char *path);
 bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b);
 bool disk_is_there(const struct disk_identity *identity);
 
+/* Writes to `to` the path of the file that `path` leads to through symbolic links, whether or not
+ * that file exists. `path` is shorter than DISK_PATH. */
+bg_err disk_resolve(const char *path, char to[DISK_PATH], bg_errinfo *info);
+
 /* A file that is being written: created in the directory of `path`, filled through the sink, and
- * then either renamed to `path` or discarded. */
+ * then either renamed to `path` or discarded. disk_begin follows symbolic links, and refuses to
+ * replace anything but a regular file (BG_EINVAL). */
 struct disk_draft {
     struct disk_file file; /* the temporary file */
     char path[DISK_PATH];
-    uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, DISK_PRIVATE */
+    uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, DISK_... */
     bool placed;    /* the file has its final name */
 };
 

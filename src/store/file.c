@@ -447,7 +447,7 @@ static bg_err file_point(const char *directory, const char *name, const char *at
     if (n < 0 || (size_t)n >= sizeof text || m < 0 || (size_t)m >= sizeof path) {
         return bgi_err(info, BG_EINVAL, "name", "a shorter name", "%d bytes", n);
     }
-    bg_err err = disk_begin(&draft, path, flags, &sink, info);
+    bg_err err = disk_begin(&draft, path, flags | DISK_NO_FOLLOW, &sink, info);
     if (err) {
         return err;
     }
@@ -482,7 +482,8 @@ bg_err bg_publish(const bg_filter *filter, const char *directory, const char *na
     if (!err && (n < 0 || (size_t)n >= sizeof path - 64)) {
         err = bgi_err(info, BG_EINVAL, "directory", "a shorter path", "%d bytes", n);
     }
-    err = err ? err : disk_begin(&draft, path, how.flags, &sink, info);
+    /* The target of a link could be in another directory, but both files belong in this one. */
+    err = err ? err : disk_begin(&draft, path, how.flags | DISK_NO_FOLLOW, &sink, info);
     if (err) {
         return err;
     }

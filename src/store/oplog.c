@@ -489,7 +489,12 @@ static bg_oplog *oplog_new(const char *path, const bg_oplog_options *options,
     log->options = *options;
     log->frame = (unsigned char *)memory.base + handle;
     log->file.descriptor = -1;
-    memcpy(log->file.path, path, strlen(path) + 1);
+    /* A link is followed only once, because it may lead to another log when this one is trimmed. */
+    *err = disk_resolve(path, log->file.path, info);
+    if (*err) {
+        bgi_memory_give(&memory);
+        return NULL;
+    }
     (void)pthread_mutex_init(&log->lock, NULL);
     (void)pthread_cond_init(&log->turn, NULL);
     return log;

@@ -213,6 +213,12 @@ $ bloomgate info --svg map.svg large.bg
 ? 2
 $ bloomgate info -f --svg map.svg large.bg | head -1
 large.bg
+$ mkdir maps; mv map.svg maps; ln -s maps/map.svg map.svg; bloomgate info -qf --svg map.svg large.bg | head -1; readlink map.svg; ls maps; ln -s /dev/null null.svg; bloomgate info -f --svg null.svg large.bg
+large.bg
+maps/map.svg
+map.svg
+! bloomgate info: null.svg: not a regular file, so it cannot be replaced
+? 2
 $ bloomgate info --svg x.svg large.bg blocked.bg
 ! bloomgate info: --svg requires a single filter
 ! Try 'bloomgate info --help'.

@@ -97,6 +97,30 @@ $ bloomgate merge -f folder a.bg b.bg
 $ bloomgate merge -f /dev/null a.bg b.bg
 ! bloomgate merge: /dev/null: not a regular file, so it cannot be replaced
 ? 2
+$ mkfifo queue; ln -s queue to-queue; ln -s folder to-folder; ln -s /dev/null to-null; for to in queue to-queue to-folder to-null; do bloomgate merge -f $to a.bg b.bg; done; stat -c %F queue to-queue to-folder to-null
+fifo
+symbolic link
+symbolic link
+symbolic link
+! bloomgate merge: queue: not a regular file, so it cannot be replaced
+! bloomgate merge: to-queue: not a regular file, so it cannot be replaced
+! bloomgate merge: to-folder: not a regular file, so it cannot be replaced
+! bloomgate merge: to-null: not a regular file, so it cannot be replaced
+
+# -f replaces the file that a symbolic link leads to, and the link remains a link. Without -f, a link
+# can create a file, but not replace one.
+$ mkdir far; ln -s far/hop.bg near.bg; ln -s end.bg far/hop.bg; bloomgate merge -q near.bg a.bg b.bg; bloomgate merge -q near.bg a.bg b.bg; bloomgate merge -qf near.bg a.bg b.bg; readlink near.bg far/hop.bg; ls far; bloomgate verify -q far/end.bg
+far/hop.bg
+end.bg
+end.bg
+hop.bg
+! bloomgate merge: near.bg: already exists; use -f to overwrite it
+$ seq 10 | bloomgate build -qf near.bg; readlink near.bg far/hop.bg; seq 10 | bloomgate check -c far/end.bg; ls far
+far/hop.bg
+end.bg
+10
+end.bg
+hop.bg
 $ bloomgate merge no-folder/out.bg a.bg b.bg
 ! bloomgate merge: no-folder/out.bg: No such file or directory
 ? 4

@@ -3,14 +3,19 @@
  * bit and every truncation is detected; lookups in damaged blocks answer "maybe". Also tests
  * secrets, versions and canaries.
  */
+#define _GNU_SOURCE /* symlink, mkfifo, readlink */
+
 #include "support/adds.h"
 #include "support/files.h"
 #include "support/forge.h"
 
 #include "store/container.h"
 
+#include <errno.h>
 #include <math.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 /* ---- Round trips ------------------------------------------------------------------- */
 
@@ -545,6 +550,140 @@ TEST(file__publish_and_follow)
     bg_filter_free(second);
     files_clean();
 }
+
+/* ---- What a save replaces ---------------------------------------------------------- */
+
+static bool has_type(const char *path, mode_t type)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && (about.st_mode & S_IFMT) == type;
+}
+
+static void check_saved(const bg_filter *filter, const char *path, const char *target)
+{
+    bg_filter *back = NULL;
+    CHECK_OK(bg_save(filter, path, NULL, NULL));
+    CHECK(has_type(path, S_IFLNK));
+    CHECK(has_type(target, S_IFREG));
+    CHECK_OK(bg_open(path, NULL, &back, NULL));
+    CHECK(bg_filter_equal(filter, back));
+    bg_filter_free(back);
+}
+
+TEST(file__a_save_follows_symbolic_links)
+{
+    bg_filter *filter = files_make(2, 1), *other = files_make(2, 2);
+    const char *target = files_path("real/target"), *hop = files_path("links/hop");
+    const char *path = files_path("path");
+    struct stat about;
+    bg_errinfo why;
+    CHECK(mkdir(files_path("real"), 0700) == 0);
+    CHECK(mkdir(files_path("links"), 0700) == 0);
+    CHECK(symlink("../real/target", hop) == 0);
+    CHECK(symlink("links/hop", path) == 0);
+    check_saved(filter, path, target); /* the target does not exist yet */
+    CHECK(chmod(target, 0640) == 0);
+    check_saved(other, path, target);
+    CHECK(has_type(hop, S_IFLNK));
+    CHECK(stat(target, &about) == 0 && (about.st_mode & 07777) == 0640);
+    CHECK(unlink(path) == 0 && symlink(target, path) == 0); /* an absolute link */
+    check_saved(filter, path, target);
+    /* Through a directory that is a link itself. */
+    CHECK(symlink("links", files_path("also")) == 0);
+    CHECK_OK(bg_save(other, files_path("also/hop"), NULL, NULL));
+    CHECK(has_type(hop, S_IFLNK));
+    /* No temporary files are left behind in either directory. */
+    CHECK(unlink(hop) == 0 && rmdir(files_path("links")) == 0);
+    CHECK(unlink(target) == 0 && rmdir(files_path("real")) == 0);
+    CHECK_EQ(bg_save(filter, path, NULL, &why), BG_EIO); /* no directory */
+    CHECK_EQ(why.os_errno, ENOENT);
+    CHECK(unlink(path) == 0 && symlink("path", path) == 0);
+    CHECK_EQ(bg_save(filter, path, NULL, &why), BG_EIO); /* a loop */
+    CHECK_EQ(why.os_errno, ELOOP);
+    bg_filter_free(filter);
+    bg_filter_free(other);
+    files_clean();
+}
+
+static void check_not_replaced(const bg_filter *filter, const char *path, mode_t type,
+                               const char *text)
+{
+    const char *link = files_path("link");
+    bg_errinfo why;
+    CHECK(symlink(path, link) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(bg_save(filter, i ? link : path, NULL, &why), BG_EINVAL);
+        CHECK_STR(why.what, "path");
+        CHECK(strstr(why.message, text) != NULL);
+    }
+    CHECK(has_type(path, type));
+    CHECK(has_type(link, S_IFLNK));
+    CHECK(unlink(link) == 0);
+}
+
+TEST(file__a_save_replaces_only_regular_files)
+{
+    bg_filter *filter = files_make(2, 1);
+    const char *path = files_path("path");
+    bg_errinfo why;
+    CHECK(mkfifo(path, 0600) == 0);
+    check_not_replaced(filter, path, S_IFIFO, "it is a FIFO");
+    CHECK_EQ(bg_publish(filter, files_folder(), "path", NULL, NULL, &why), BG_EINVAL);
+    CHECK(has_type(path, S_IFIFO));
+    CHECK(unlink(path) == 0);
+    CHECK(mkdir(path, 0700) == 0);
+    check_not_replaced(filter, path, S_IFDIR, "it is a directory");
+    CHECK(rmdir(path) == 0);
+    check_not_replaced(filter, "/dev/null", S_IFCHR, "it is a device");
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (strlen(path) < sizeof address.sun_path) {
+        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        memcpy(address.sun_path, path, strlen(path) + 1);
+        CHECK(bind(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+        check_not_replaced(filter, path, S_IFSOCK, "it is a socket");
+        CHECK(close(fd) == 0 && unlink(path) == 0);
+    }
+    bg_filter_free(filter);
+    files_clean();
+}
+
+/* The file behind a descriptor can have no name: a pipe, or a deleted file. */
+TEST(file__a_save_refuses_files_without_a_name)
+{
+    bg_filter *filter = files_make(2, 1);
+    char path[64];
+    bg_errinfo why;
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+    if (access(path, F_OK) == 0) {
+        CHECK_EQ(bg_save(filter, path, NULL, &why), BG_EINVAL);
+        FILE *file = fopen(files_path("deleted"), "w");
+        CHECK(file && unlink(files_path("deleted")) == 0);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+        CHECK_EQ(bg_save(filter, path, NULL, &why), BG_EINVAL);
+        CHECK(fclose(file) == 0);
+    }
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+TEST(file__a_publication_replaces_a_symbolic_link)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    CHECK_OK(bg_save(filter, files_path("old"), NULL, NULL));
+    CHECK(symlink("old", files_path("seen")) == 0);
+    CHECK_OK(bg_publish(filter, files_folder(), "seen", NULL, NULL, NULL));
+    CHECK(has_type(files_path("seen"), S_IFREG));
+    CHECK_OK(bg_verify(files_path("old"), NULL, NULL, NULL));
+    CHECK_OK(bg_open(files_path("seen"), NULL, &back, NULL));
+    bg_filter_free(back);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+/* ---- Arguments --------------------------------------------------------------------- */
 
 TEST(file__arguments)
 {

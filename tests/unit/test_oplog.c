@@ -860,6 +860,30 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     files_clean();
 }
 
+/* A log that was opened through a link stays the same file, even if the link changes. */
+TEST(oplog__a_symbolic_link_is_followed_once)
+{
+    const char *path = files_path("link"), *snapshot = files_path("snapshot");
+    const char *first = files_path("first"), *second = files_path("second");
+    bg_filter *filter = make(BG_KIND_COUNTING), *back = NULL;
+    uint64_t hash = hash_of(1);
+    struct stat about;
+    CHECK(symlink("first", path) == 0); /* the target does not exist yet */
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
+    CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+    CHECK(unlink(path) == 0 && symlink("second", path) == 0);
+    CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
+    CHECK(lstat(path, &about) == 0 && S_ISLNK(about.st_mode));
+    CHECK(lstat(second, &about) != 0);
+    CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+    CHECK_OK(bg_oplog_close(log, NULL));
+    CHECK_OK(bg_oplog_recover(snapshot, first, NULL, &back, NULL, NULL));
+    CHECK_EQ(bg_filter_count_hash(back, hash), 2);
+    bg_filter_free(back);
+    bg_filter_free(filter);
+    files_clean();
+}
+
 /* After a crash between saving the snapshot and replacing the log, the snapshot is new, but the log
  * still contains records that the snapshot already includes. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
