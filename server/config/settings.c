@@ -217,13 +217,9 @@ static int settings_read_all(const struct settings_store *store,
     settings_read_environment(draft);
     const size_t before = draft->mistakes;
     settings_line_read(draft, store->arguments, store->count, &file, &action);
-    if (draft->mistakes != before) {
-        return SETTINGS_USAGE;
-    }
-    if (before == 0) {
-        (void)settings_check(draft, store->families, store->family_count);
-    }
-    return draft->mistakes ? SETTINGS_BAD : SETTINGS_RUN;
+    const bool usage = draft->mistakes != before;
+    (void)settings_check(draft, store->families, store->family_count);
+    return usage ? SETTINGS_USAGE : draft->mistakes ? SETTINGS_BAD : SETTINGS_RUN;
 }
 
 static void settings_kept_free(struct settings_kept *kept)

@@ -305,9 +305,10 @@ struct settings_draft {
     settings_tell *tell; /* receives errors and warnings; may be NULL */
     void *context;
     size_t mistakes;
-    bool alone;   /* `include` is refused */
-    int depth;    /* depth of nested includes */
-    size_t files; /* number of files read so far */
+    uint64_t wrong[2]; /* one bit for each row of the table with an invalid value */
+    bool alone;        /* `include` is refused */
+    int depth;         /* depth of nested includes */
+    size_t files;      /* number of files read so far */
 };
 
 /* Returns whether an option takes several words. */
@@ -338,6 +339,10 @@ bool settings_mistake(struct settings_draft *draft, const char *where,
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 
+/* Returns whether no value of an option was invalid. Otherwise, the option has its default, and a
+ * check that involves it would report a mistake that is not there. */
+bool settings_is_sound(const struct settings_draft *draft, const char *name);
+
 /* Sets one option from words. `where` is the location shown in messages: "FILE:LINE", "--port",
  * "BLOOMGATED_PORT". Returns false after reporting an error. */
 bool settings_draft_set(struct settings_draft *draft, const char *where,
@@ -349,7 +354,8 @@ void settings_read_file(struct settings_draft *draft, const char *path);
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n);
 
-/* Validates combinations of options, and reports errors and warnings. settings_check_limits checks
+/* Validates combinations of options, and reports errors and warnings. If there were errors before,
+ * leaves out checks whose result may be a consequence of these errors. settings_check_limits checks
  * only the combinations that CONFIG SET can invalidate. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);

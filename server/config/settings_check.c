@@ -7,6 +7,7 @@
  * a password, or would fail later, is rejected at startup.
  */
 #include "config/settings.h"
+#include "config/tls.h"
 #include "config/users.h"
 #include "text.h"
 
@@ -51,7 +52,7 @@ static bool settings_check_is_address(const char *address)
            || inet_pton(AF_INET6, address, &any) == 1;
 }
 
-static void settings_check_network(struct settings_draft *draft)
+static void settings_check_network(struct settings_draft *draft, bool whole)
 {
     const struct settings *s = &draft->settings;
     const struct {
@@ -65,7 +66,9 @@ static void settings_check_network(struct settings_draft *draft)
     for (size_t i = 0; i < 4; i++) {
         any = any || ports[i].port;
         for (size_t j = i + 1; j < 4; j++) {
-            if (ports[i].port && ports[i].port == ports[j].port) {
+            if (ports[i].port && ports[i].port == ports[j].port
+                && settings_is_sound(draft, ports[i].name)
+                && settings_is_sound(draft, ports[j].name)) {
                 settings_mistake(draft, "", "%s: port %u is already used by %s",
                                  ports[j].name, (unsigned)ports[j].port, ports[i].name);
             }
@@ -85,7 +88,7 @@ static void settings_check_network(struct settings_draft *draft)
                          strlen(s->unixsocket),
                          sizeof((struct sockaddr_un *)0)->sun_path - 1);
     }
-    if (!any) {
+    if (!any && whole) {
         settings_mistake(
             draft, "",
             "nothing to listen on: set port, tls-port, http-port, https-port or "
@@ -118,14 +121,34 @@ static const char *settings_check_open(const struct settings *s,
                : NULL;
 }
 
+/* Reports each invalid line that defines a user. Returns whether all are valid. */
+static bool settings_check_user_lines(struct settings_draft *draft, struct users *users)
+{
+    const struct settings_lines *lines = &draft->settings.users;
+    char why[SETTINGS_WHY];
+    const size_t before = draft->mistakes;
+    for (size_t i = 0; i < lines->count; i++) {
+        if (!users_check_line(users, &lines->items[i], why)) {
+            settings_mistake(draft, lines->items[i].where, "%s", why);
+        }
+    }
+    if (draft->mistakes == before && !users_load(users, &draft->settings, why)) {
+        settings_mistake(draft, "", "%s", why);
+    }
+    return draft->mistakes == before;
+}
+
 static void settings_check_users(struct settings_draft *draft,
-                                 const struct command *const *families, size_t n)
+                                 const struct command *const *families, size_t n,
+                                 bool whole)
 {
     const struct settings *s = &draft->settings;
-    char why[SETTINGS_WHY];
     struct users *users = users_create(families, n);
-    if (!users || !users_load(users, s, why)) {
-        settings_mistake(draft, "", "%s", users ? why : "out of memory");
+    if (!users) {
+        settings_mistake(draft, "", "out of memory");
+        return;
+    }
+    if (!settings_check_user_lines(draft, users) || !whole) {
         users_free(users);
         return;
     }
@@ -159,23 +182,31 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
     return *path != 0;
 }
 
-static void settings_check_tls(struct settings_draft *draft)
+static void settings_check_tls(struct settings_draft *draft, bool whole)
 {
     const struct settings *s = &draft->settings;
+    char why[TLS_FILES][SETTINGS_WHY];
     struct stat info;
     const bool cert = settings_check_readable(draft, "tls-cert-file", s->tls_cert_file);
     const bool key = settings_check_readable(draft, "tls-key-file", s->tls_key_file);
     const bool ca =
         settings_check_readable(draft, "tls-ca-cert-file", s->tls_ca_cert_file);
-    if ((s->tls_port || s->https_port) && (!cert || !key)) {
+    if (whole && (s->tls_port || s->https_port)
+        && (!*s->tls_cert_file || !*s->tls_key_file)) {
         settings_mistake(draft, "",
                          "%s: port %u requires tls-cert-file and tls-key-file",
                          s->tls_port ? "tls-port" : "https-port",
                          (unsigned)(s->tls_port ? s->tls_port : s->https_port));
     }
-    if (s->tls_auth_clients != CLIENTS_NO && !ca) {
+    if (whole && s->tls_auth_clients != CLIENTS_NO && !*s->tls_ca_cert_file) {
         settings_mistake(draft, "", "tls-auth-clients: %s requires tls-ca-cert-file",
                          s->tls_auth_clients == CLIENTS_YES ? "yes" : "optional");
+    }
+    const bool uses_ca = ca && s->tls_auth_clients != CLIENTS_NO;
+    const size_t n = tls_check(cert ? s->tls_cert_file : "", key ? s->tls_key_file : "",
+                               uses_ca ? s->tls_ca_cert_file : "", why);
+    for (size_t i = 0; i < n; i++) {
+        settings_mistake(draft, "", "%s", why[i]);
     }
     if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
         settings_doubt(draft, "",
@@ -215,11 +246,11 @@ static bool settings_check_resolve(const char *path, char resolved[PATH_MAX])
     return false;
 }
 
-static void settings_check_secrets(struct settings_draft *draft)
+static void settings_check_secrets(struct settings_draft *draft, bool whole)
 {
     const struct settings *s = &draft->settings;
     char dir[PATH_MAX], keyring[PATH_MAX];
-    if (s->hash != BG_HASH_FAST && !*s->keyring) {
+    if (whole && s->hash != BG_HASH_FAST && !*s->keyring) {
         settings_mistake(draft, "",
                          "keyring: a path is required, because hash is keyed");
     }
@@ -246,14 +277,18 @@ static void settings_check_secrets(struct settings_draft *draft)
 void settings_check_limits(struct settings_draft *draft)
 {
     const struct settings *s = &draft->settings;
-    if (s->cf_initial_size < 2 * s->cf_bucket_size) {
+    if (s->cf_initial_size < 2 * s->cf_bucket_size
+        && settings_is_sound(draft, "cf-initial-size")
+        && settings_is_sound(draft, "cf-bucket-size")) {
         settings_mistake(draft, "",
                          "cf-initial-size: found %llu, expected at least twice "
                          "cf-bucket-size (%llu)",
                          (unsigned long long)s->cf_initial_size,
                          (unsigned long long)s->cf_bucket_size);
     }
-    if (s->client_query_buffer_limit < s->proto_max_bulk_len) {
+    if (s->client_query_buffer_limit < s->proto_max_bulk_len
+        && settings_is_sound(draft, "client-query-buffer-limit")
+        && settings_is_sound(draft, "proto-max-bulk-len")) {
         settings_mistake(draft, "",
                          "client-query-buffer-limit: found %llu, expected at least "
                          "proto-max-bulk-len (%llu)",
@@ -266,10 +301,11 @@ bool settings_check(struct settings_draft *draft, const struct command *const *f
                     size_t n)
 {
     const size_t before = draft->mistakes;
-    settings_check_network(draft);
-    settings_check_users(draft, families, n);
-    settings_check_tls(draft);
-    settings_check_secrets(draft);
+    const bool whole = before == 0;
+    settings_check_network(draft, whole);
+    settings_check_users(draft, families, n, whole);
+    settings_check_tls(draft, whole);
+    settings_check_secrets(draft, whole);
     settings_check_limits(draft);
     return draft->mistakes == before;
 }

@@ -70,6 +70,16 @@ static const char *settings_value_keep(struct settings_draft *draft, const char 
 
 /* ---- Mistakes ----------------------------------------------------------------------------- */
 
+/* Ends a text that fills its buffer after a whole word, with "...". */
+static void settings_value_cut(char *text, size_t room)
+{
+    size_t n = room - sizeof " ...";
+    while (n > room / 2 && text[n] != ' ') {
+        n--;
+    }
+    memcpy(text + n, " ...", sizeof " ...");
+}
+
 __attribute__((format(printf, 4, 0))) static void
 settings_value_tell(struct settings_draft *draft, bool mistake, const char *where,
                     const char *format, va_list arguments)
@@ -81,7 +91,10 @@ settings_value_tell(struct settings_draft *draft, bool mistake, const char *wher
     }
     const int n = snprintf(text, sizeof text, "%s%s", where, *where ? ": " : "");
     const size_t front = n > 0 && (size_t)n < sizeof text ? (size_t)n : 0;
-    (void)vsnprintf(text + front, sizeof text - front, format, arguments);
+    const int length = vsnprintf(text + front, sizeof text - front, format, arguments);
+    if (length >= 0 && (size_t)length >= sizeof text - front) {
+        settings_value_cut(text, sizeof text);
+    }
     for (char *c = text; *c;
          c++) { /* keep the message on one line, and free of terminal control codes */
         if ((unsigned char)*c < 0x20 || *c == 0x7F) {
@@ -464,18 +477,32 @@ static bool settings_value_unknown(struct settings_draft *draft, const char *whe
                             near ? "?" : "");
 }
 
-bool settings_draft_set(struct settings_draft *draft, const char *where,
-                        const char *name, char *const *words, size_t n)
+/* Returns the bit of an option in draft->wrong, and its word in *word. */
+static uint64_t settings_value_bit(const struct setting *setting, size_t *word)
 {
-    const struct setting *setting = settings_find(name);
-    if (!setting) {
-        return settings_value_unknown(draft, where, name);
-    }
+    size_t rows;
+    const size_t row = (size_t)(setting - settings_table(&rows));
+    *word = row / 64 % 2;
+    return (uint64_t)1 << row % 64;
+}
+
+bool settings_is_sound(const struct settings_draft *draft, const char *name)
+{
+    size_t word;
+    const uint64_t bit = settings_value_bit(settings_find(name), &word);
+    return !(draft->wrong[word] & bit);
+}
+
+static bool settings_value_read(struct settings_draft *draft, const char *where,
+                                const struct setting *setting, char *const *words,
+                                size_t n)
+{
     void *field = (char *)&draft->settings + setting->at;
     const bool several = setting_is_list(setting);
     if (n == 0 || (n > 1 && !several)) {
         return settings_mistake(draft, where, "%s: found %zu values, expected %s%s",
-                                name, n, several ? "" : "one: ", setting->value);
+                                setting->name, n,
+                                several ? "" : "one: ", setting->value);
     }
     switch (setting->type) {
     case SETTING_LIST:
@@ -486,4 +513,20 @@ bool settings_draft_set(struct settings_draft *draft, const char *where,
         return settings_value_filter(draft, where, setting, words, n, field);
     default: return settings_value_set(draft, where, setting, words[0], field);
     }
+}
+
+bool settings_draft_set(struct settings_draft *draft, const char *where,
+                        const char *name, char *const *words, size_t n)
+{
+    size_t word;
+    const struct setting *setting = settings_find(name);
+    if (!setting) {
+        return settings_value_unknown(draft, where, name);
+    }
+    const bool good = settings_value_read(draft, where, setting, words, n);
+    if (!good) {
+        const uint64_t bit = settings_value_bit(setting, &word);
+        draft->wrong[word] |= bit;
+    }
+    return good;
 }

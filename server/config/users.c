@@ -209,7 +209,7 @@ static bool users_draft_add(struct users_draft *draft, const char *const *words,
         user = user_create(&users->commands, &users->rates, words, count, users_mark,
                            users, why);
         if (!user) {
-            (void)snprintf(draft->why, SETTINGS_WHY, "%.150s%s%.240s", where,
+            (void)snprintf(draft->why, SETTINGS_WHY, "%.500s%s%.500s", where,
                            *where ? ": " : "", why);
             return false;
         }
@@ -305,6 +305,19 @@ static void users_take(struct users *users, const struct users_draft *draft)
     free(users->items);
     users->items = draft->items;
     users->count = draft->count;
+}
+
+bool users_check_line(struct users *users, const struct settings_line *line,
+                      char why[SETTINGS_WHY])
+{
+    (void)pthread_mutex_lock(&users->lock);
+    struct user *user = user_create(&users->commands, &users->rates, line->words,
+                                    line->count, users_mark, users, why);
+    (void)pthread_mutex_unlock(&users->lock);
+    if (user) {
+        user_free(user);
+    }
+    return user != NULL;
 }
 
 bool users_load(struct users *users, const struct settings *settings,

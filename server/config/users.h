@@ -65,6 +65,11 @@ void users_free(struct users *users); /* NULL is allowed */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
+/* Checks a line that defines a user, without adding the user. On failure, returns false and stores the
+ * reason, without the line's location, in `why`. */
+bool users_check_line(struct users *users, const struct settings_line *line,
+                      char why[SETTINGS_WHY]);
+
 /* Frees retired users that are no longer in use. Never blocks: users that are still in use are freed by a later
  * call. Returns whether such users remain. */
 struct quiet;

@@ -18,9 +18,9 @@
 #include "catalog/catalog.h"
 #include "command_table.h"
 #include "config/settings.h"
+#include "config/tls.h"
 #include "config/users.h"
 #include "core/keyrings.h"
-#include "core/tls.h"
 #include "util/quiet.h"
 
 #include <pthread.h>

@@ -104,6 +104,14 @@ def mistakes_and_exit_codes():
         assert said in done.stderr, (arguments, done.stderr)
     done = run("--check-config", env={"BLOOMGATED_PORT": "x"})
     assert done.returncode == 3 and "BLOOMGATED_PORT: port: found 'x'" in done.stderr, done
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key, other = (os.path.join(folder, name) for name in ("cert.pem", "key.pem", "other.pem"))
+        for to, name in ((key, cert), (other, os.path.join(folder, "unused.pem"))):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-subj", "/CN=localhost", "-keyout", to, "-out", name], check=True, capture_output=True)
+        for file, code in ((key, 0), (other, 3), (cert, 3)):
+            done = run("--check-config", "--tls-port=1", f"--tls-cert-file={cert}", f"--tls-key-file={file}")
+            assert (done.returncode, "tls-key-file: " in done.stderr) == (code, code == 3), done
     version = read("VERSION").split()[0]
     assert run("--version").stdout == f"bloomgated {version}\n"
 

@@ -799,8 +799,59 @@ TEST(check__tls_files)
               "tls-cert-file: cannot read /nowhere: No such file or directory\n");
     (void)snprintf(text, sizeof text, "tls-port 1\ntls-cert-file %s\ntls-key-file %s",
                    file, file);
-    CHECK_STR(whole(text), "");
+    (void)whole(text); /* both files are reported, because neither is in PEM format */
+    CHECK(strstr(told.mistakes, "tls-cert-file: "));
+    CHECK(strstr(told.mistakes, "expected the certificate's private key"));
+    CHECK(!strstr(told.mistakes, "requires"));
     CHECK(strstr(told.doubts, "is accessible to all users (mode 0604)"));
+}
+
+/* Errors in values do not hide errors in combinations, and do not cause others. */
+TEST(check__everything_is_reported)
+{
+    static const char text[] = "port x\nhttp-port 6420\nbind nowhere\nunknown 1\n"
+                               "user a on +@reed\nuser b on +@reed\n"
+                               "cf-bucket-size x\ncf-initial-size 2\n"
+                               "tls-cert-file /nowhere\ntls-auth-clients yes\n";
+    static const char *const expected[] = { "conf:1: port: found 'x'",
+                                            "bind: found 'nowhere'",
+                                            "conf:4: unknown option",
+                                            "conf:5: user a: found '+@reed'",
+                                            "conf:6: user b: found '+@reed'",
+                                            "conf:7: cf-bucket-size: found 'x'",
+                                            "tls-cert-file: cannot read /nowhere" };
+    size_t lines = 0;
+    settings_draft_free(&draft);
+    begin();
+    read_text(text);
+    CHECK(!settings_check(&draft, NULL, 0));
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        CHECK(strstr(told.mistakes, expected[i]));
+    }
+    for (const char *c = told.mistakes; *c; c++) {
+        lines += *c == '\n';
+    }
+    CHECK_EQ(lines, sizeof expected / sizeof *expected);
+}
+
+TEST(check__long_messages_end_after_a_word)
+{
+    char value[SETTINGS_WHY * 2] = "";
+    for (size_t n = 0; n + 10 < sizeof value; n += 10) {
+        memcpy(value + n, "long word ", 11);
+    }
+    settings_draft_free(&draft);
+    begin();
+    CHECK(!settings_mistake(&draft, "conf:1", "%s", value));
+    const size_t n = strlen(told.mistakes);
+    CHECK(n > SETTINGS_WHY - 20 && n <= SETTINGS_WHY);
+    CHECK(strstr(told.mistakes, "word ...\n") || strstr(told.mistakes, "long ...\n"));
+    value[SETTINGS_WHY - 1 - 8] = 0; /* the longest text that fits */
+    begin();
+    CHECK(!settings_mistake(&draft, "conf:1", "%s", value));
+    CHECK(!strstr(told.mistakes, "..."));
+    CHECK_EQ(strlen(told.mistakes), SETTINGS_WHY);
+    settings_draft_free(&draft);
 }
 
 TEST(check__keyring_is_not_among_the_data)

@@ -7,7 +7,7 @@
 #include "support/check.h"
 #include "support/scratch.h"
 
-#include "core/tls.h"
+#include "config/tls.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

@@ -2,7 +2,7 @@
  * tls.c - see tls.h. There is one current context. It is protected by a lock, which is held while a connection is
  * created from the context. OpenSSL counts references, so an old context is freed together with its last connection.
  */
-#include "core/tls.h"
+#include "config/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/x509.h>
@@ -28,33 +28,58 @@ static int tls_no_password(char *to, int room, int writing, void *context)
     return 0;
 }
 
-static bool tls_wrong(const char *what, const char *path, char why[SETTINGS_WHY])
+/* Reports OpenSSL's first error, which is the most specific one. Returns false. */
+static bool tls_wrong(const char *what, const char *path, const char *expected,
+                      char why[SETTINGS_WHY])
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-    (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path,
-                   reason ? reason : "rejected by OpenSSL");
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+    (void)snprintf(why, SETTINGS_WHY, "%s: %.400s: expected %s (%s)", what, path,
+                   expected, reason ? reason : "rejected by OpenSSL");
     ERR_clear_error();
     return false;
 }
 
+static bool tls_load_cert(SSL_CTX *context, const char *path, char why[SETTINGS_WHY])
+{
+    return SSL_CTX_use_certificate_chain_file(context, path) == 1
+           || tls_wrong("tls-cert-file", path, "a certificate in PEM format", why);
+}
+
+/* If the context already has a certificate, the key must belong to it. */
+static bool tls_load_key(SSL_CTX *context, const char *path, char why[SETTINGS_WHY])
+{
+    return (SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1
+            && (!SSL_CTX_get0_certificate(context)
+                || SSL_CTX_check_private_key(context) == 1))
+           || tls_wrong("tls-key-file", path,
+                        "the certificate's private key in PEM format, without a "
+                        "password",
+                        why);
+}
+
+static bool tls_load_ca(SSL_CTX *context, const char *path, char why[SETTINGS_WHY])
+{
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+    if (!names || SSL_CTX_load_verify_file(context, path) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return tls_wrong("tls-ca-cert-file", path, "certificates in PEM format", why);
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    return true;
+}
+
 static bool tls_load(SSL_CTX *context, const struct settings *s, char why[SETTINGS_WHY])
 {
-    if (SSL_CTX_use_certificate_chain_file(context, s->tls_cert_file) != 1) {
-        return tls_wrong("tls-cert-file", s->tls_cert_file, why);
-    }
-    if (SSL_CTX_use_PrivateKey_file(context, s->tls_key_file, SSL_FILETYPE_PEM) != 1
-        || SSL_CTX_check_private_key(context) != 1) {
-        return tls_wrong("tls-key-file", s->tls_key_file, why);
+    if (!tls_load_cert(context, s->tls_cert_file, why)
+        || !tls_load_key(context, s->tls_key_file, why)) {
+        return false;
     }
     if (s->tls_auth_clients == CLIENTS_NO) {
         return true;
     }
-    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(s->tls_ca_cert_file);
-    if (!names || SSL_CTX_load_verify_file(context, s->tls_ca_cert_file) != 1) {
-        sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return tls_wrong("tls-ca-cert-file", s->tls_ca_cert_file, why);
+    if (!tls_load_ca(context, s->tls_ca_cert_file, why)) {
+        return false;
     }
-    SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context,
                        SSL_VERIFY_PEER
                            | (s->tls_auth_clients == CLIENTS_YES
@@ -79,6 +104,23 @@ static bool tls_prepare(SSL_CTX *context)
            && SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
+size_t tls_check(const char *cert, const char *key, const char *ca,
+                 char why[TLS_FILES][SETTINGS_WHY])
+{
+    size_t n = 0;
+    ERR_clear_error();
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (!context || !tls_prepare(context)) {
+        (void)tls_wrong("TLS", "OpenSSL", "a usable configuration", why[n++]);
+    } else {
+        n += *cert && !tls_load_cert(context, cert, why[n]);
+        n += *key && !tls_load_key(context, key, why[n]);
+        n += *ca && !tls_load_ca(context, ca, why[n]);
+    }
+    SSL_CTX_free(context);
+    return n;
+}
+
 /* Creates a context from the files named in the settings. On failure, returns NULL and sets
  * `why`. */
 static SSL_CTX *tls_context(const struct settings *settings, char why[SETTINGS_WHY])
@@ -86,7 +128,7 @@ static SSL_CTX *tls_context(const struct settings *settings, char why[SETTINGS_W
     ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     if (!context || !tls_prepare(context)) {
-        (void)tls_wrong("TLS", "cannot configure OpenSSL", why);
+        (void)tls_wrong("TLS", "OpenSSL", "a usable configuration", why);
     } else if (tls_load(context, settings, why)) {
         return context;
     }

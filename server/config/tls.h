@@ -8,8 +8,8 @@
  *
  * This module manages contexts only; connections call SSL_read and SSL_write themselves.
  */
-#ifndef SERVER_CORE_TLS_H
-#define SERVER_CORE_TLS_H
+#ifndef SERVER_CONFIG_TLS_H
+#define SERVER_CONFIG_TLS_H
 
 #include "config/settings.h"
 
@@ -19,6 +19,13 @@ struct tls;
 
 /* Reads the files named in the settings. On failure, returns NULL and sets `why`. */
 struct tls *tls_create(const struct settings *settings, char why[SETTINGS_WHY]);
+
+/* Checks the files that are not "", without using them: whether each is what it should be, and the key belongs to the
+ * certificate. Sets the first messages in `why`, and returns their number. */
+enum { TLS_FILES = 3 };
+size_t tls_check(const char *cert, const char *key, const char *ca,
+                 char why[TLS_FILES][SETTINGS_WHY]);
+
 /* Connections may outlive `tls`, which may be NULL. */
 void tls_free(struct tls *tls);
 
