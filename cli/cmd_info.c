@@ -311,7 +311,8 @@ static void info_file(const struct info_facts *facts)
     info_time(about->created, time);
     info_row("generation", "%" PRIu64, about->generation);
     info_row("canaries", "%s", about->present_canaries ? "yes" : "none");
-    info_row("created", "%s", time);
+    info_row("created", "%s",
+             about->created == BG_CREATED_UNKNOWN ? "not recorded" : time);
     info_row("digest", "%s", about->digest_text);
     info_row("file", "%s bytes, %s block%s", COUNT_TEXT(about->file_bytes),
              COUNT_TEXT(about->blocks), about->blocks == 1 ? "" : "s");
@@ -410,7 +411,7 @@ static void info_json_header(struct json *json, const struct info_facts *facts)
     json_count(json, "generation", about->generation);
     json_bool(json, "canaries", about->present_canaries > 0);
     info_time(about->created, text);
-    json_text(json, "created", text);
+    json_text(json, "created", about->created == BG_CREATED_UNKNOWN ? NULL : text);
     json_text(json, "digest", about->digest_text);
     json_text(json, "metadata", about->metadata);
     json_count(json, "blocks", about->blocks);

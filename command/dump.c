@@ -62,7 +62,7 @@ void dump_give(const struct object *object, void *bytes, size_t n)
 static bg_save_options dump_options(const struct object_shape *shape, uint32_t flags)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    how.created = 1;
+    how.created = BG_CREATED_UNKNOWN;
     how.flags = flags;
     memcpy(how.key_id, shape->key_id, sizeof how.key_id);
     return how;

@@ -38,6 +38,10 @@ extern "C" {
 #define BG_DIGEST_BYTES      16
 #define BG_DIGEST_TEXT_BYTES 33 /* 32 hexadecimal digits and a NUL */
 
+/* A creation time that means "not recorded". Filters with the same content then have the
+ * same bytes, as in dumps and downloads of the service. */
+#define BG_CREATED_UNKNOWN 1
+
 /*
  * A callback that reports progress: `done` of `all` bytes have been processed. Return
  * false to cancel (BG_ECANCELED).
@@ -85,7 +89,9 @@ typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _FROZEN, _NO_CANARIES */
     uint64_t generation;  /* user-defined generation number; determines the canaries */
-    uint64_t created;     /* seconds since 1970; 0 selects the current time */
+    uint64_t
+        created; /* seconds since 1970, or BG_CREATED_UNKNOWN; 0 selects the current
+                    time */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
     const char *metadata; /* user-defined lines of UTF-8 text, for example to record how
                              keys are normalized; or NULL */
@@ -117,7 +123,7 @@ typedef struct bg_file_info {
     uint64_t items; /* number of keys the filter was sized for */
     double rate;    /* false-positive rate the filter was sized for */
     uint64_t generation;
-    uint64_t created;
+    uint64_t created; /* seconds since 1970, or BG_CREATED_UNKNOWN */
     uint64_t file_bytes;
     uint64_t word_bytes;
     uint64_t blocks; /* number of 64 KiB blocks, each with a checksum */

@@ -40,7 +40,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
-    how.created = 1; /* equal content must produce equal bytes */
+    how.created = BG_CREATED_UNKNOWN; /* equal content must produce equal bytes */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     bg_err err = object_read_begin(object, false, &reading, info);

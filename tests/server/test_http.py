@@ -420,6 +420,23 @@ def test_an_upload_has_no_time_to_live(s):
     same((s.ask("RENAME", "pre", "other"), s.ask("TTL", "other")), ("OK", -1))
 
 
+def test_downloads_have_no_creation_time(s):
+    a = Asker(s)
+    program = os.path.join(os.path.dirname(s.program), "bloomgate")
+    if not os.path.exists(program):
+        raise service.Skip("bloomgate is not in the same directory as bloomgated")
+    a.make("timeless", kind="blocked", capacity=300, error=0.01)
+    path = os.path.join(s.folder, "timeless.bg")
+    with open(path, "wb") as f:
+        f.write(a.ask("GET", f"{F}/timeless/file", 200)[1])
+
+    def info(*options):
+        return service.subprocess.run([program, "info", *options, path], check=True, capture_output=True, text=True).stdout
+
+    assert re.search(r"^ +created +not recorded$", info(), re.M), info()
+    same(json.loads(info("--json"))["created"], None)
+
+
 def test_damaged_files_are_refused(s):
     """A file is refused if any byte is changed or if it is truncated at any point, and the previous content is kept."""
     a = Asker(s)
