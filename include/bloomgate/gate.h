@@ -369,8 +369,11 @@ BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
  * Evaluates a policy with the observed false-positive rate (see bg_slot_advise), and
  * rebuilds the slot if the policy gives a reason to do so and `source` is not NULL. A NULL
  * policy selects BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons for a
- * rebuild. For a gate in doubt, the reasons include BG_REASON_DEGRADED. Call it regularly,
- * from a thread that can block for the duration of a rebuild.
+ * rebuild. The observed rate counts only if it is based on at least 1,000 lookups of absent
+ * keys. For a gate in doubt, the reasons include BG_REASON_DEGRADED. Call it regularly,
+ * from a thread that can block for the duration of a rebuild. A client that repeats lookups
+ * of a deleted key raises the observed rate, so limit how often BG_REASON_OBSERVED alone
+ * causes a rebuild.
  * Errors: BG_EINVAL; those of bg_slot_rebuild.
  * Thread safety: MT-Safe.
  */

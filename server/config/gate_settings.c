@@ -115,8 +115,8 @@ static const struct setting settings_table[] = {
       "rebuild when the predicted false-positive rate exceeds the target by this "
       "factor (0: never)" },
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",
-      "rebuild when the observed false-positive rate exceeds the target by this factor "
-      "(0: never)" },
+      "rebuild (at most hourly) when the observed false-positive rate exceeds the target "
+      "by this factor (0: never)" },
     { "rebuild", SETTING_SECONDS, AT(rebuild), 0, 1e9, NULL, "0",
       "rebuild the filter when it reaches this age (0: never)" },
 };

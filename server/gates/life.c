@@ -19,7 +19,8 @@
  * negative. It holds the lock during the check and the rename.
  *
  * A failed build is retried with backoff, from one second to one minute. If only the policy requires a rebuild, the
- * pause before the rebuild is at least ten times the duration of the last build.
+ * pause before the rebuild is at least ten times the duration of the last build. Clients can raise the observed rate by
+ * looking up deleted keys, so it causes at most one rebuild per hour.
  */
 #include "gates/gate.h"
 
@@ -37,6 +38,7 @@
 
 #define LIFE_SECOND UINT64_C(1000000000)
 #define LIFE_MINUTE (60 * LIFE_SECOND)
+#define LIFE_HOUR   (60 * LIFE_MINUTE)
 
 /* ---- The listener -------------------------------------------------------------------------- */
 
@@ -265,6 +267,19 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     return !err;
 }
 
+/* The state of the maker thread. */
+struct gate_life {
+    struct gate *gate;
+    uint32_t failures; /* consecutive failed builds */
+    uint64_t retry;    /* earliest time for the next build in this epoch */
+    uint64_t epoch;    /* epoch of the last attempt */
+    uint64_t calm;     /* earliest time for a rebuild that is not urgent */
+    uint64_t maintain; /* time of the next policy evaluation */
+    uint64_t observed; /* earliest time for a rebuild because of the observed rate */
+    uint64_t save;     /* time of the next save */
+    bool stale;        /* the filter was stale at the last check */
+};
+
 /* ---- The policy ---------------------------------------------------------------------------- */
 
 static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
@@ -291,35 +306,30 @@ static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
 }
 
 /* Returns whether the policy requires a rebuild, and why. */
-static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
+static bool gate_life_is_due(struct gate_life *life, char *text, size_t room)
 {
-    const struct gate_settings *s = &gate->settings;
+    const struct gate_settings *s = &life->gate->settings;
     bg_policy policy = BG_POLICY_INIT;
     uint32_t reasons = 0;
     policy.fill = s->rebuild_fill;
     policy.predicted = s->rebuild_predicted;
     policy.observed = s->rebuild_observed;
     policy.age = (uint64_t)(s->rebuild * 1e9);
-    if (bg_gate_maintain(gate->gate, &policy, NULL, NULL, &reasons, NULL)) {
+    if (bg_gate_maintain(life->gate->gate, &policy, NULL, NULL, &reasons, NULL)) {
         return false;
+    }
+    if (reasons == BG_REASON_OBSERVED) {
+        const uint64_t now = source_now();
+        if (now < life->observed) {
+            return false;
+        }
+        life->observed = now + LIFE_HOUR;
     }
     gate_life_reasons(reasons, text, room);
     return reasons != 0;
 }
 
 /* ---- The maker ----------------------------------------------------------------------------- */
-
-/* The state of the maker thread. */
-struct gate_life {
-    struct gate *gate;
-    uint32_t failures; /* consecutive failed builds */
-    uint64_t retry;    /* earliest time for the next build in this epoch */
-    uint64_t epoch;    /* epoch of the last attempt */
-    uint64_t calm;     /* earliest time for a rebuild that is not urgent */
-    uint64_t maintain; /* time of the next policy evaluation */
-    uint64_t save;     /* time of the next save */
-    bool stale;        /* the filter was stale at the last check */
-};
 
 /* Reports when the follower falls behind, and when it has caught up again. */
 static void gate_life_watch(struct gate_life *life)
@@ -450,7 +460,7 @@ static void gate_life_turn(struct gate_life *life)
         gate->rebuild_asked = gate->rebuild_asked || (!wanted && life->failures);
     } else if (atomic_load(&gate->built) != 0 && now >= life->maintain) {
         (void)pthread_mutex_unlock(&gate->lock);
-        if (gate_life_is_due(gate, reason, sizeof reason)) {
+        if (gate_life_is_due(life, reason, sizeof reason)) {
             gate_life_make(life, reason);
         } else {
             life->maintain = now + (uint64_t)(gate->settings.maintain * 1e9);

@@ -12,11 +12,16 @@
  *   - A new base has its own rate, so observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
- * lookups of one key are not independent and make the interval too narrow.
+ * lookups of one key are not independent and make the interval too narrow. So the observed rate is
+ * a reason to rebuild only after GATE_OBSERVED_MIN lookups of absent keys; otherwise, one unlucky
+ * lookup could cause a rebuild.
  */
 #include "gate/gate_body.h"
 
 #include <string.h>
+
+/* Minimum number of observed absent keys for a rebuild because of the observed rate. */
+enum { GATE_OBSERVED_MIN = 1000 };
 
 /* ---- Sums ---------------------------------------------------------------------------- */
 
@@ -184,6 +189,15 @@ bg_err bg_gate_get_info(const bg_gate *gate, const bg_slot_health *health,
     return BG_OK;
 }
 
+/* Returns whether the observed rate is based on enough lookups for a decision. */
+static bool gate_has_seen_enough(bg_gate *gate)
+{
+    uint64_t sums[GATE_COUNTERS];
+    gate_sum(gate, sums);
+    const struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
+    return seen.maybe + seen.no >= GATE_OBSERVED_MIN;
+}
+
 bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source *source,
                         const bg_rebuild_options *rebuilding, uint32_t *reasons,
                         bg_errinfo *info)
@@ -194,8 +208,8 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     if (bg_gate_get_info(gate, NULL, &stats) != BG_OK) {
         return bgi_err(info, BG_EINVAL, "gate", "a gate", "NULL");
     }
-    uint32_t why =
-        bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
+    uint32_t why = bg_slot_advise(gate->slot, policy ? policy : &usual,
+                                  gate_has_seen_enough(gate) ? &stats.observed : NULL);
     /* A filter that had no space for a key needs a rebuild, too. */
     if (stats.doubtful) {
         why |= BG_REASON_DEGRADED;

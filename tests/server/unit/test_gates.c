@@ -490,6 +490,49 @@ TEST(gates__a_build_that_was_overtaken_is_not_enough)
     world_end(&w);
 }
 
+/* Looks up an absent key n times. */
+static void look_often(struct gates *gates, const char *key, int n)
+{
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(look(gates, key), BG_OUTCOME_ABSENT_BY_STORE);
+    }
+}
+
+TEST(gates__rebuilds_for_the_observed_rate_are_limited)
+{
+    struct world w;
+    struct diary diary;
+    struct gate_settings settings;
+    struct gates *gates = begin(&diary);
+    static const struct timespec pause = { 0, 500000000 };
+    world_begin(&w, false);
+    world_products(&w, 2000);
+    usual(&settings, &w);
+    set(&settings, "maintain", "10ms");
+    add(gates, &settings);
+    AWAIT(about(gates).trusted);
+    world_do(&w, "DELETE FROM products WHERE id <= 2");
+    await_caught_up(gates);
+    look_often(gates, "sku-0", 1); /* one false positive proves nothing */
+    (void)nanosleep(&pause, NULL);
+    CHECK_EQ(about(gates).builds, 1);
+    look_often(gates, "sku-0", 999);
+    AWAIT(about(gates).builds == 2);
+    CHECK_STR(diary.last[GATE_EVENT_BUILD_BEGAN],
+              "the observed false-positive rate is too high");
+    AWAIT(about(gates).trusted && about(gates).phase == GATE_SERVING);
+    world_do(&w, "DELETE FROM products WHERE id <= 4");
+    await_caught_up(gates);
+    look_often(gates, "sku-2", 2000); /* not again within an hour */
+    (void)nanosleep(&pause, NULL);
+    CHECK_EQ(about(gates).builds, 2);
+    world_do(&w, "INSERT INTO products (sku) WITH RECURSIVE c (i) AS (SELECT 0 UNION "
+                 "ALL SELECT i + 1 FROM c WHERE i < 12000) SELECT 'more-' || i FROM c");
+    AWAIT(about(gates).builds == 3); /* other reasons are not affected */
+    gates_free(gates);
+    world_end(&w);
+}
+
 TEST(gates__rebuilds_when_the_policy_says_so)
 {
     struct world w;
