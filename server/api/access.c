@@ -235,7 +235,10 @@ enum web_access web_access(struct web_request *request, const struct web_route *
     }
     if (free) {
         client_set_user(request->client, users_default_unasked(server->users));
-        access = request->client->user ? WEB_MAY : access_ask(request);
+        /* The handlers of open routes need no user, so these routes work even if the user
+         * `default` is disabled. */
+        access = request->client->user || route->flags & WEB_OPEN ? WEB_MAY
+                                                                  : access_ask(request);
     } else {
         access = access_user(request, waits);
     }

@@ -59,7 +59,7 @@ enum {
     WEB_LOADING = 1u << 2, /* also served while loading */
     /* A POST that changes nothing, so its body may be text/plain. */
     WEB_PLAIN = 1u << 3,
-    WEB_OPEN = 1u << 4,    /* requires no authentication */
+    WEB_OPEN = 1u << 4,    /* requires no authentication; the user may be NULL */
     WEB_METRICS = 1u << 5, /* requires no authentication if metrics-auth is no */
     /* The request changes filters, so the response is sent once the changes are durable. */
     WEB_WRITES = 1u << 6

@@ -674,6 +674,9 @@ def test_users(program):
                 body = None if method in ("get", "delete") else {}
                 response, _ = nobody.ask(method.upper(), path_, 200 if free else 401, body)
                 same("401" in operation["responses"], not free)
+        for who in (nobody, admin, reader):  # with any query, and although the user `default` is disabled
+            same(who.told("GET", "/readyz?verbose=1", 200)["state"], "ready")
+            same(who.told("GET", "/readyz?fronts=1", 200), b"ready\n")
         for bad in ("admin:wrong", "admin:", "nobody:secret", ":", "former:x", "default:", "admin"):
             nobody.ask("GET", F, 401, headers=basic(bad))
         for header in ("Basic", "Basic !", "Digest x", "Bearer", "Bearer admin", "Bearer admin:secret x", "Bearer shop:secret"):
