@@ -39,8 +39,7 @@ static bool events_wants(const struct web_request *request,
 {
     const size_t len =
         wanted->filter.len < LOG_EVENT_NAME ? wanted->filter.len : LOG_EVENT_NAME;
-    return event->number > wanted->since
-           && log_event_level(event->kind) >= wanted->least
+    return event->number > wanted->since && event->level >= wanted->least
            && (!wanted->has_filter
                || (event->filter_len == len && len > 0
                    && memcmp(event->filter, wanted->filter.data, len) == 0))
@@ -64,7 +63,7 @@ static void events_write(struct json *json, const struct server *server,
     json_object(json, NULL);
     json_count(json, "id", event->number);
     json_exact(json, "time", (double)event->time / 1000);
-    json_text(json, "level", levels[log_event_level(event->kind)]);
+    json_text(json, "level", levels[event->level]);
     json_text(json, "type", log_event_name(event->kind));
     if (event->filter_len) {
         web_json_name(json, events_is_gate(server, event) ? "gate" : "filter",

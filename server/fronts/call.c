@@ -88,7 +88,7 @@ static void front_say(const struct front *front, uint32_t shards, bool *said,
         log_event(LOG_EVENT_SOURCE, name, "%u of %u shards %s: %s", shards,
                   front->shards, what, why);
     } else if (!shards && *said) {
-        log_event(LOG_EVENT_SOURCE, name, "all shards %s again", over);
+        log_recovery(LOG_EVENT_SOURCE, name, "all shards %s again", over);
     }
     *said = shards > 0;
 }

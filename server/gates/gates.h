@@ -52,7 +52,7 @@ struct gates;
     X(BUILD_ENDED, "build_ended")   /* keys, seconds */                                \
     X(BUILD_FAILED, "build_failed") /* text: why the build failed; it is retried */    \
     X(SOURCE_LOST, "source_lost")                                                      \
-    X(SOURCE_BACK, "source_back")                                                      \
+    X(SOURCE_BACK, "source_back")       /* after source_lost */                        \
     X(DOUBTED, "doubted")               /* text: why the proofs are no longer valid */ \
     X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
     X(RESUMED, "resumed")               /* the saved filter is in use */               \

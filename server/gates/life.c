@@ -115,14 +115,15 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports the state of the source. If only the reason has changed, the state is reported at most once a
- * minute. */
+/* Reports that the source is lost, and that it is back. While the source stays lost, a new reason is reported at most
+ * once a minute. The first connection is not a recovery, so it is not reported. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
     (void)pthread_mutex_lock(&gate->lock);
     const uint64_t now = source_now();
-    const bool changed = gate->source_up != up || now > gate->source_told + LIFE_MINUTE;
+    const bool changed =
+        gate->source_up != up || (!up && now > gate->source_told + LIFE_MINUTE);
     gate->source_up = up;
     gate->source_told = changed ? now : gate->source_told;
     (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);

@@ -163,33 +163,30 @@ static void server_on_safe(void *context)
     }
 }
 
+/* Returns whether an event reports that a problem is over, or that there was none. */
+static bool server_is_recovery(enum gate_event_kind kind)
+{
+    return kind == GATE_EVENT_SOURCE_BACK || kind == GATE_EVENT_RESUMED
+           || kind == GATE_EVENT_FRESH || kind == GATE_EVENT_BREAKER_CLOSED;
+}
+
 static void server_gate_event(void *context, const struct gate_event *event)
 {
-    static const enum log_event_kind kinds[] = {
-        [GATE_EVENT_BUILD_BEGAN] = LOG_EVENT_REBUILD,
-        [GATE_EVENT_BUILD_ENDED] = LOG_EVENT_REBUILD,
-        [GATE_EVENT_BUILD_FAILED] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_SOURCE_LOST] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_SOURCE_BACK] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_DOUBTED] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_RESTARTED] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_RESUMED] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_SAVE_FAILED] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_STALE] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_FRESH] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_FALSE_NEGATIVE] = LOG_EVENT_ALARM,
-        [GATE_EVENT_BREAKER_OPEN] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_BREAKER_CLOSED] = LOG_EVENT_SOURCE,
-    };
     const bg_bytes name = { event->gate, strlen(event->gate) };
+    const char *what = gate_event_name(event->kind);
+    const char *colon = event->text[0] ? ": " : "";
     (void)context;
     if (event->kind == GATE_EVENT_BUILD_ENDED) {
-        log_event(kinds[event->kind], name, "%s: %llu keys in %.3f s",
-                  gate_event_name(event->kind), (unsigned long long)event->keys,
-                  event->seconds);
+        log_event(LOG_EVENT_REBUILD, name, "%s: %llu keys in %.3f s", what,
+                  (unsigned long long)event->keys, event->seconds);
+    } else if (event->kind == GATE_EVENT_BUILD_BEGAN) {
+        log_event(LOG_EVENT_REBUILD, name, "%s%s%s", what, colon, event->text);
+    } else if (event->kind == GATE_EVENT_FALSE_NEGATIVE) {
+        log_event(LOG_EVENT_ALARM, name, "%s%s%s", what, colon, event->text);
+    } else if (server_is_recovery(event->kind)) {
+        log_recovery(LOG_EVENT_SOURCE, name, "%s%s%s", what, colon, event->text);
     } else {
-        log_event(kinds[event->kind], name, "%s%s%s", gate_event_name(event->kind),
-                  event->text[0] ? ": " : "", event->text);
+        log_event(LOG_EVENT_SOURCE, name, "%s%s%s", what, colon, event->text);
     }
 }
 

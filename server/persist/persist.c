@@ -1177,8 +1177,9 @@ void persist_told(void *context, uint64_t durable, const bg_errinfo *failure)
     const bool fails = failure && failure->code != BG_OK;
     (void)durable;
     if (persist_note_failure(persist, fails ? failure->message : "")) {
-        log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "journal: %s",
-                  fails ? failure->message : "works again");
+        (fails ? log_event : log_recovery)(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 },
+                                           "journal: %s",
+                                           fails ? failure->message : "works again");
     }
     atomic_store(&persist->failing, fails);
     if (persist->on_safe) {

@@ -507,18 +507,14 @@ const char *log_event_name(enum log_event_kind kind)
     return log_kinds[kind].name;
 }
 
-enum log_level log_event_level(enum log_event_kind kind)
+__attribute__((format(printf, 4, 0))) static void
+log_keep(enum log_event_kind kind, enum log_level level, bg_bytes filter,
+         const char *format, va_list arguments)
 {
-    return log_kinds[kind].level;
-}
-
-void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
-{
-    struct log_event event = { .time = log_clock(CLOCK_REALTIME), .kind = kind };
-    va_list arguments;
-    va_start(arguments, format);
+    struct log_event event = { .time = log_clock(CLOCK_REALTIME),
+                               .kind = kind,
+                               .level = level };
     (void)vsnprintf(event.text, sizeof event.text, format, arguments);
-    va_end(arguments);
     event.filter_len = filter.len < LOG_EVENT_NAME ? filter.len : LOG_EVENT_NAME;
     if (event.filter_len) {
         memcpy(event.filter, filter.data, event.filter_len);
@@ -531,8 +527,23 @@ void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ..
         log_text("text", event.text),
         log_bytes("filter", (bg_bytes){ event.filter, event.filter_len })
     };
-    log_write(log_kinds[kind].level, log_kinds[kind].name, fields,
-              event.filter_len ? 2 : 1);
+    log_write(level, log_kinds[kind].name, fields, event.filter_len ? 2 : 1);
+}
+
+void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    log_keep(kind, log_kinds[kind].level, filter, format, arguments);
+    va_end(arguments);
+}
+
+void log_recovery(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    log_keep(kind, LOG_LEVEL_INFO, filter, format, arguments);
+    va_end(arguments);
 }
 
 size_t log_events(uint64_t after, struct log_event *events, size_t room)

@@ -136,7 +136,7 @@ uint64_t log_dropped(void);
     X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
-    X(SOURCE, "source", WARNING)   /* a gate's database went down or came back up */   \
+    X(SOURCE, "source", WARNING)   /* a gate's database or a cluster is unavailable */ \
     X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */    \
     X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
     X(ALARM, "alarm", ERROR)       /* a false negative or damage was detected */
@@ -151,16 +151,21 @@ struct log_event {
     uint64_t number; /* consecutive, starting at 1 */
     uint64_t time;   /* milliseconds since 1970 */
     enum log_event_kind kind;
+    enum log_level level;
     size_t filter_len;
     char filter[LOG_EVENT_NAME]; /* raw bytes, truncated to this size */
     char text[LOG_EVENT_TEXT];
 };
 
 const char *log_event_name(enum log_event_kind kind);
-enum log_level log_event_level(enum log_event_kind kind);
 
 /* Stores an event and logs it at the level that belongs to its kind. `filter` may be empty. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Stores an event and logs it at level info. For the end of a condition whose start was logged with
+ * log_event. */
+void log_recovery(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Copies up to `room` events with numbers above `after`, oldest first. Returns the number of copied

@@ -289,6 +289,7 @@ def test_a_replaced_folder(program):
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")
         wait_for(lambda: accepts(s, "k", "y"), what="a working journal")
+        wait_for(lambda: 'level=info msg=failure text="journal: works again"' in s.read_log(), what="the recovery in the log")
         s.kill()
         s.start()
         assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]

@@ -884,6 +884,29 @@ def test_gates(program):
 
 
 @alone
+def test_gate_events_are_warnings_only_for_problems(program):
+    s = free_service(program)
+    path = os.path.join(s.folder, "catalogue.db")
+    make_catalogue(path, 10)
+    s.lines = (f"gate products source=sqlite:{path} keys=products(sku) follow=changes poll=20ms",)
+
+    def events(level, what):
+        return [e for e in a.told("GET", f"/api/v1/events?level={level}", 200)["events"] if e["message"].startswith(what)]
+
+    with s:
+        a = Asker(s)
+        wait_for(lambda: a.told("GET", "/api/v1/gates/products", 200)["complete"]["state"] == "complete", what="a gate")
+        same(events("info", "source_back"), [])
+        same(events("warning", ""), [])
+        os.rename(path, path + ".away")
+        wait_for(lambda: events("warning", "source_lost"), what="the loss of the database")
+        os.rename(path + ".away", path)
+        wait_for(lambda: events("info", "source_back"), what="the return of the database")
+        same(events("warning", "source_back"), [])
+        assert "level=info msg=source text=source_back filter=products" in s.read_log()
+
+
+@alone
 def test_fronts(program):
     """Tests a front end whose cluster is unreachable. The other front-end tests are in tests/cluster/test_front.py."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:

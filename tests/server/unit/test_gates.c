@@ -308,6 +308,7 @@ TEST(gates__a_life)
     AWAIT(diary_count(&diary, GATE_EVENT_BUILD_ENDED) == 2);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_BUILD_BEGAN), 2);
     CHECK_STR(diary.last[GATE_EVENT_BUILD_BEGAN], "on request");
+    CHECK_EQ(diary_count(&diary, GATE_EVENT_SOURCE_BACK), 0); /* it was never lost */
     CHECK_EQ(about(gates).restarts, 1);
 
     usual(&settings, &w);

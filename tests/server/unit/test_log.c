@@ -528,6 +528,22 @@ TEST(events__are_kept)
     CHECK_EQ(events[0].number, last + 1);
 }
 
+TEST(events__of_a_recovery_are_no_warnings)
+{
+    struct log_event events[LOG_EVENTS];
+    begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
+    const size_t n = log_events(0, events, LOG_EVENTS);
+    const uint64_t last = n ? events[n - 1].number : 0;
+    log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "journal: %s", "disk full");
+    log_recovery(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "journal: %s", "works");
+    CHECK_EQ(log_events(last, events, LOG_EVENTS), 2);
+    CHECK_EQ(events[0].level, LOG_LEVEL_ERROR);
+    CHECK_EQ(events[1].level, LOG_LEVEL_INFO);
+    CHECK_EQ(events[1].kind, LOG_EVENT_FAILURE);
+    CHECK(strstr(written(), "level=error msg=failure text=\"journal: disk full\"\n"));
+    CHECK(strstr(written(), "level=info msg=failure text=\"journal: works\"\n"));
+}
+
 TEST(events__only_the_last_ones)
 {
     static struct log_event events[LOG_EVENTS + 10];
