@@ -35,9 +35,8 @@ static struct object *files_find(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
     if (object && !object_is_whole(object)) {
-        reply_error(&request->reply,
-                    "ERR the filter is not available: it is being loaded, or its "
-                    "content was lost");
+        bg_errinfo info = { 0 };
+        args_failed(request, object_unavailable(object, &info), &info, BGC_FULL);
         return NULL;
     }
     return object;

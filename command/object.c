@@ -212,6 +212,21 @@ bool object_is_whole(const struct object *object)
     return whole;
 }
 
+bg_err object_unavailable(const struct object *object, bg_errinfo *info)
+{
+    char key_id[BG_KEY_ID_BYTES + 1] = "";
+    memcpy(key_id, object->shape.key_id, BG_KEY_ID_BYTES);
+    return object->locked
+               ? error_fail(
+                   info, BG_EBUSY,
+                   "the filter is not available: its secret '%s' is not in the "
+                   "keyring; add it and restart the service",
+                   key_id)
+               : error_fail(info, BG_EBUSY,
+                            "the filter is not available: it is being loaded, or its "
+                            "content was lost. Load it completely, or drop it");
+}
+
 static const bg_filter *object_with_role(const bg_pin *pin, bg_role wanted)
 {
     bg_role role = BG_ROLE_BASE;
@@ -327,11 +342,7 @@ bg_err object_read_begin(const struct object *object, bool still,
         object_vacate(object);
         reading->filter = reading->copy;
     }
-    return err || reading->filter
-               ? err
-               : error_fail(info, BG_EBUSY,
-                            "the filter is not available: it is being loaded, "
-                            "or its content was lost");
+    return err || reading->filter ? err : object_unavailable(object, info);
 }
 
 void object_read_end(const struct object *object, struct object_reading *reading)
@@ -579,13 +590,7 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
                               : "RedisBloom",
                           what);
     }
-    if (!object_is_whole(object)) {
-        return error_fail(
-            info, BG_EBUSY,
-            "the filter cannot be %s: it is being loaded, or its content was lost",
-            what);
-    }
-    return BG_OK;
+    return object_is_whole(object) ? BG_OK : object_unavailable(object, info);
 }
 
 /* Merges a pinned filter. The caller holds `writing`. */

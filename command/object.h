@@ -126,7 +126,8 @@ struct object {
     struct object_shape shape;
     bool commutes;  /* a bit array: order and repetition of adds do not matter */
     bool born_full; /* the object had content when it was created, e.g. from a file */
-    bg_slot *slot;  /* without a filter if the content is unknown; NULL if `foreign` */
+    bool locked;   /* the content is unknown because its secret is not in the keyring */
+    bg_slot *slot; /* without a filter if the content is unknown; NULL if `foreign` */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;   /* recursive */
@@ -181,6 +182,9 @@ void object_relocate(struct object **object, const bg_mover *mover);
 
 /* Returns whether the content of the object is known. */
 bool object_is_whole(const struct object *object);
+
+/* Reports why the content is unknown. Returns BG_EBUSY. */
+bg_err object_unavailable(const struct object *object, bg_errinfo *info);
 
 /*
  * Pins an object's filters at a time when one of them contains all keys. Returns that filter, or

@@ -19,14 +19,6 @@
 #include <math.h>
 #include <string.h>
 
-static bg_err object_unknown(bg_errinfo *info)
-{
-    return error_fail(
-        info, BG_EBUSY,
-        "the filter is not available: it is being loaded, or its content was "
-        "lost. Load it completely, or drop it");
-}
-
 /* Fails if the object never accepts adds. Does not check whether the content is known. */
 static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
@@ -493,7 +485,7 @@ static bg_err adding_once(struct adding *a, bg_errinfo *info)
         return adding_keys(a, info);
     }
     if (err) {
-        return err == BG_ENOTFOUND ? object_unknown(info) : err;
+        return err == BG_ENOTFOUND ? object_unavailable(a->object, info) : err;
     }
     return a->object->commutes ? adding_bits(a, info) : adding_in_order(a, info);
 }
@@ -543,7 +535,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
     }
     pthread_mutex_lock(&object->writing);
     if (!object_is_whole(object)) {
-        err = object_unknown(info);
+        err = object_unavailable(object, info);
     } else {
         const bool there = object_probe(object, key) > 0;
         /* Adding a key twice is safer than losing it. */
@@ -570,7 +562,7 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
         alone = bg_pin_filter(&pin, 1, NULL) == NULL;
         bg_slot_unpin(object->slot, &pin);
         if (!known) {
-            return object_unknown(info);
+            return object_unavailable(object, info);
         }
     }
     if (!known || !object_counts(object)) {
@@ -730,7 +722,7 @@ bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
     }
     bg_err err = object_takes(object, info);
     if (!err && !object_is_whole(object)) {
-        err = object_unknown(info);
+        err = object_unavailable(object, info);
     }
     if (err) {
         return err;

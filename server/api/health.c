@@ -28,7 +28,10 @@ struct health_report health_of(const struct object *object,
     if (!object_is_whole(object)) {
         health_reason(&r, HEALTH_ACT, "degraded",
                       "the filter's data is unavailable, so it answers \"maybe\" and "
-                      "accepts no adds: reload it");
+                      "accepts no adds: %s",
+                      object->locked ? "add its secret to the keyring and restart the "
+                                       "service"
+                                     : "reload it");
         return r;
     }
     if (!figures->examined) {

@@ -630,6 +630,15 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
+static bool recovery_has_secret(const struct recovery *r,
+                                const struct object_shape *shape)
+{
+    const struct command_settings settings = { .secrets = keyrings_source(
+                                                   r->persist->server->keyrings) };
+    bg_hash_spec hash;
+    return object_hash_spec(shape, &settings, &hash, NULL) == BG_OK;
+}
+
 /* Replaces the object with one that answers "maybe" for every key. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
                                const char *why, bg_errinfo *info)
@@ -665,11 +674,13 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
         return err;
     }
     if (err) {
-        err = recovery_give_up(found, &shape,
-                               persist_is_lost(&found->base)
-                                   ? "its content was lost earlier"
-                                   : error_text(&why, err),
-                               info);
+        const bool lost = persist_is_lost(&found->base);
+        err = recovery_give_up(
+            found, &shape,
+            lost ? "its content was lost earlier" : error_text(&why, err), info);
+        if (!err) {
+            found->object->locked = !lost && !recovery_has_secret(r, &shape);
+        }
     }
     if (!err) {
         atomic_store(&found->object->items, found->base.items);

@@ -127,6 +127,23 @@ def test_refused_files(program):
 
 
 @alone
+def test_a_secret_that_is_missing_at_startup(program):
+    """The filter is kept, errors name the missing secret, and the filter works again with the secret."""
+    with started(program, FIRST) as s:
+        assert s.ask("BF.ADD", "old", "a") == 1
+        write_keyring(s, SECOND)
+        s.restart()
+        assert s.ask("BF.MEXISTS", "old", "a", "b") == [1, 1]
+        for words in (("BF.ADD", "old", "b"), ("BG.DUMP", "old", "0"), ("BG.VERIFY", "old")):
+            reply = s.ask(*words)
+            assert "its secret 'first' is not in the keyring; add it and restart" in reply, (words, reply)
+        assert s.ask("SAVE") == OK
+        write_keyring(s, FIRST, SECOND)
+        s.restart()
+        assert s.ask("BF.MEXISTS", "old", "a", "b") == [1, 0]
+
+
+@alone
 def test_a_changed_secret_that_was_removed(program):
     with started(program, FIRST, SECOND) as s:
         write_keyring(s, SECOND)

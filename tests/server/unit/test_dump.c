@@ -292,7 +292,7 @@ TEST(dump__unfinished_answers_maybe)
     }
     CHECK_STR(fake(&h, "BG.DUMP copy 0"),
               "-ERR the filter is not available: it is being loaded, or its content "
-              "was lost");
+              "was lost. Load it completely, or drop it");
     fake_replay(&h); /* the content is still unknown after a crash */
     /* loads chunks that are out of order, repeated, or from another dump */
     CHECK_STR(
