@@ -10,7 +10,7 @@ static struct {
     _Alignas(64) _Atomic uint64_t used;
 } ledger_parts[LEDGER_PARTS];
 
-static _Atomic uint64_t ledger_most;
+static _Atomic uint64_t ledger_most, ledger_highest;
 
 /* Per-thread state. */
 static _Thread_local bool ledger_is_exempt;
@@ -37,6 +37,23 @@ uint64_t ledger_used(void)
     return sum;
 }
 
+uint64_t ledger_peak(void)
+{
+    const uint64_t used = ledger_used();
+    uint64_t peak = atomic_load_explicit(&ledger_highest, memory_order_relaxed);
+    while (peak < used && !atomic_compare_exchange_weak(&ledger_highest, &peak, used)) {
+    }
+    return peak < used ? used : peak;
+}
+
+/* Updates the peak after a part has grown. */
+static void ledger_grew(enum ledger_part part)
+{
+    if (part != LEDGER_BUFFERS) {
+        (void)ledger_peak();
+    }
+}
+
 /* Returns the share reserved for buffers. Small buffers may also exceed the limit by this
  * amount. */
 static uint64_t ledger_share(uint64_t most)
@@ -61,6 +78,7 @@ static bool ledger_is_over(enum ledger_part part, uint64_t most)
 void ledger_add(enum ledger_part part, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
+    ledger_grew(part);
 }
 
 void ledger_release(enum ledger_part part, uint64_t bytes)
@@ -91,6 +109,7 @@ bool ledger_reserve(enum ledger_part part, uint64_t bytes)
         const uint64_t before = atomic_fetch_add(&ledger_parts[part].used, bytes);
         atomic_thread_fence(memory_order_seq_cst);
         if (before <= alone - bytes && !ledger_is_over(part, most)) {
+            ledger_grew(part);
             return true;
         }
         ledger_release(part, bytes);

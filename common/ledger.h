@@ -18,7 +18,8 @@
  * sixteenth of the whole limit in total, so that ordinary requests work even if large requests have
  * used all memory.
  *
- * Cost: one atomic addition, plus four loads if there is a limit. Thread safety: MT-Safe.
+ * Cost: one atomic addition, plus four loads if there is a limit or the part is not
+ * LEDGER_BUFFERS. Thread safety: MT-Safe.
  * Refusals are recorded per thread.
  */
 #ifndef COMMON_LEDGER_H
@@ -71,5 +72,9 @@ void ledger_forget(void);
 
 uint64_t ledger_used(void); /* all parts together */
 uint64_t ledger_used_by(enum ledger_part part);
+
+/* Returns the maximum of ledger_used so far. Buffers are counted at their size when another part grew
+ * or this function was called, so that small requests stay cheap. */
+uint64_t ledger_peak(void);
 
 #endif

@@ -97,13 +97,12 @@ static void info_clients(const struct session *session, struct buffer *out)
 
 static void info_memory(const struct session *session, struct buffer *out)
 {
-    struct rusage usage = { .ru_maxrss = 0 };
-    (void)getrusage(RUSAGE_SELF, &usage);
     const uint64_t resident = observer_rss();
     const uint64_t filters = catalog_bytes(session->server->catalog);
-    info_bytes(out, "used_memory", ledger_used());
+    const uint64_t used = ledger_used(), peak = ledger_peak();
+    info_bytes(out, "used_memory", used);
     info_bytes(out, "used_memory_rss", resident);
-    info_bytes(out, "used_memory_peak", (uint64_t)usage.ru_maxrss * 1024);
+    info_bytes(out, "used_memory_peak", peak > used ? peak : used);
     info_count(out, "used_memory_dataset", filters);
     info_count(out, "used_memory_filters", ledger_used_by(LEDGER_FILTERS));
     info_count(out, "used_memory_objects", ledger_used_by(LEDGER_OBJECTS));

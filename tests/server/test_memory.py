@@ -42,6 +42,18 @@ def is_oom(answer):
 
 
 @alone
+def test_the_peak(program):
+    """The peak counts memory that was allocated but never touched, and stays after the memory is freed."""
+    with Service(program) as s:
+        assert s.ask("BG.CREATE", "large", "KIND", "blocked", "BYTES", 256 * MI, "CAPACITY", 10) == "OK"
+        told = memory(s)
+        assert told["used_memory_peak"] >= told["used_memory"] > 256 * MI, told
+        assert s.ask("DEL", "large") == 1
+        wait_for(lambda: memory(s)["used_memory"] < 256 * MI, what="the filter to be freed")
+        assert memory(s)["used_memory_peak"] >= told["used_memory"]
+
+
+@alone
 def test_one_large_filter(program):
     with Service(program, "maxmemory 64Mi", "max-filter-memory 64Gi") as s:
         assert s.ask("BG.CREATE", "r", "CAPACITY", 1000, "ERROR", 0.01) == "OK"

@@ -25,6 +25,21 @@ TEST(ledger__counts_without_a_limit)
     CHECK_EQ(ledger_used(), 0);
 }
 
+TEST(ledger__keeps_the_peak)
+{
+    for (uint64_t limit = 0; limit < 2; limit++) {
+        const uint64_t more = (UINT64_C(2) + limit) << 50;
+        ledger_limit(limit << 60);
+        CHECK(ledger_reserve(LEDGER_FILTERS, more));
+        ledger_release(LEDGER_FILTERS, more);
+        CHECK_EQ(ledger_used(), 0);
+        CHECK_EQ(ledger_peak(), more);
+        CHECK(ledger_reserve_small(100)); /* far below the peak */
+        CHECK_EQ(ledger_peak(), more);
+        ledger_release(LEDGER_BUFFERS, 100);
+    }
+}
+
 TEST(ledger__refuses_beyond_the_limit)
 {
     char why[LEDGER_WHY];
