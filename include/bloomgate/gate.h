@@ -169,11 +169,15 @@ typedef struct bg_gate_options {
     uint32_t reserved;         /* 0 */
     uint64_t breaker_rest;     /* time in ns until the next attempt; 0 selects 1 s */
     const bg_allocator *allocator; /* or NULL */
+    /* A gate with the same backing store and the same clock. This gate uses its breaker,
+     * so that failures of both gates count together, and ignores breaker_failures and
+     * breaker_rest. It must outlive this gate. NULL: this gate has its own breaker. */
+    bg_gate *breaker_of;
 } bg_gate_options;
 
 #define BG_GATE_OPTIONS_INIT                                                           \
     {                                                                                  \
-        sizeof(bg_gate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
+        sizeof(bg_gate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0     \
     }
 
 /*

@@ -31,6 +31,7 @@ static void gates_sum(const struct gate_about *about, const struct figures *figu
         sum->store_errors += blind.store_errors;
         sum->store_nanoseconds += blind.store_nanoseconds;
         sum->shared += blind.shared;
+        sum->spared_by_breaker += blind.spared_by_breaker; /* the breaker is shared */
     }
 }
 

@@ -190,6 +190,7 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
     err = err ? err : bg_gate_create(gate->nothing, &options, &gate->blind, info);
     options.query = gates_ask;
     options.share = gates_share;
+    options.breaker_of = gate->blind; /* failures count together: it is one source */
     options.flags |= s->single_flight ? BG_GATE_SINGLE_FLIGHT : 0;
     options.audit = s->audit;
     options.negative_entries = s->negative_ttl > 0 ? s->negative_entries : 0;

@@ -137,7 +137,7 @@ static void gate_alarm(const bg_gate *gate, bg_alarm_kind kind, uint64_t hash,
 static void gate_alarm_breaker(bg_gate *gate, enum bgi_breaker_turn turn)
 {
     if (turn == BGI_BREAKER_OPENS) {
-        gate_alarm(gate, BG_ALARM_BREAKER_OPEN, 0, atomic_load(&gate->breaker.opened));
+        gate_alarm(gate, BG_ALARM_BREAKER_OPEN, 0, atomic_load(&gate->breaker->opened));
     } else if (turn == BGI_BREAKER_CLOSES) {
         gate_alarm(gate, BG_ALARM_BREAKER_CLOSED, 0,
                    gate_count_rare(&gate->rare.closings));
@@ -236,8 +236,8 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_reply repl
 /* Returns whether the breaker allows the query. */
 static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
 {
-    if (bgi_breaker_is_closed(&gate->breaker)
-        || bgi_breaker_allows(&gate->breaker, gate_now(gate), &call->trial)) {
+    if (bgi_breaker_is_closed(gate->breaker)
+        || bgi_breaker_allows(gate->breaker, gate_now(gate), &call->trial)) {
         return true;
     }
     if (!call->audit) {
@@ -263,10 +263,10 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
         bgi_recent_put(gate->recent, call->place, key, call->token, call->since, now);
     }
     if (answered) {
-        return bgi_breaker_worked(&gate->breaker, call->trial);
+        return bgi_breaker_worked(gate->breaker, call->trial);
     }
     gate_count(line, GATE_STORE_ERRORS, 1);
-    return bgi_breaker_failed(&gate->breaker, call->trial, now);
+    return bgi_breaker_failed(gate->breaker, call->trial, now);
 }
 
 /* Queries the store if the breaker allows it. The caller raises the breaker's alarm. */

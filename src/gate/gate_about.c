@@ -139,8 +139,8 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
         stats->lookups += stats->outcomes[i];
     }
-    stats->breaker = (uint32_t)bgi_breaker_state(&gate->breaker);
-    stats->breaker_opened = gate_rare(&gate->breaker.opened);
+    stats->breaker = (uint32_t)bgi_breaker_state(gate->breaker);
+    stats->breaker_opened = gate_rare(&gate->breaker->opened);
     stats->store_calls = sums[GATE_STORE_CALLS];
     stats->store_errors = sums[GATE_STORE_ERRORS];
     stats->store_nanoseconds = sums[GATE_STORE_NS];

@@ -82,8 +82,9 @@ struct bg_gate {
     bgi_siphash_key secret; /* for hashing keys and selecting audits */
     uint64_t audit_most;    /* a "no" is audited if its mixed number is at most this */
     struct bgi_memory memory;
-    struct bgi_breaker breaker;
-    pthread_mutex_t lock; /* protects `before` */
+    struct bgi_breaker own_breaker; /* not used if the breaker is shared */
+    struct bgi_breaker *breaker;    /* own_breaker, or the breaker of another gate */
+    pthread_mutex_t lock;           /* protects `before` */
     /* The observations from before the current base was published. */
     struct gate_seen before;
     _Alignas(64) struct gate_rare rare;

@@ -99,7 +99,8 @@ static bg_gate *gate_allocate(const bg_gate_options *how)
     gate->lines_count = lines;
     gate->writing = cells ? (_Atomic uint32_t *)(void *)(gate->lines + lines) : NULL;
     (void)pthread_mutex_init(&gate->lock, NULL);
-    bgi_breaker_init(&gate->breaker, how->breaker_failures, how->breaker_rest);
+    bgi_breaker_init(&gate->own_breaker, how->breaker_failures, how->breaker_rest);
+    gate->breaker = how->breaker_of ? how->breaker_of->breaker : &gate->own_breaker;
     return gate;
 }
 

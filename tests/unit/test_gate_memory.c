@@ -61,6 +61,38 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     world_end(w);
 }
 
+TEST(gate__gates_can_share_a_breaker)
+{
+    struct world *w = world_make(0.05);
+    bg_gate *other;
+    const uint64_t key = 1;
+    w->how.breaker_failures = 3;
+    w->how.breaker_rest = 1000;
+    world_open(w);
+    bg_gate_options how = w->how;
+    how.context = w;
+    how.breaker_failures = 0; /* ignored */
+    how.breaker_of = w->gate;
+    CHECK_OK(bg_gate_create(bg_gate_slot(w->gate), &how, &other, NULL));
+    w->fails = BG_STORE_ERROR;
+    CHECK_EQ(look(w, key), BG_OUTCOME_UNKNOWN);
+    CHECK_EQ(look(w, key), BG_OUTCOME_UNKNOWN);
+    CHECK_EQ(bg_gate_lookup(other, &key, sizeof key, NULL), BG_OUTCOME_UNKNOWN);
+    CHECK_EQ(w->alarms[BG_ALARM_BREAKER_OPEN], 1);
+    CHECK_EQ(stats_of(w->gate, false).breaker, 1);
+    CHECK_EQ(stats_of(other, false).breaker, 1);
+    const uint64_t asks = w->asks;
+    CHECK_EQ(look(w, key), BG_OUTCOME_UNKNOWN);
+    CHECK_EQ(w->asks, asks);
+    w->fails = BG_STORE_ABSENT;
+    w->now += 1000;
+    CHECK_EQ(bg_gate_lookup(other, &key, sizeof key, NULL), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
+    CHECK_EQ(stats_of(w->gate, false).breaker, 0);
+    bg_gate_free(other);
+    world_end(w);
+}
+
 static void look_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;

@@ -394,6 +394,39 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     world_end(&w);
 }
 
+TEST(gates__failures_count_together_when_trust_is_lost)
+{
+    struct world w;
+    struct diary diary;
+    struct gate_settings settings;
+    struct gates *gates = begin(&diary);
+    bg_gate_info with = { .struct_size = sizeof with }, blind = with;
+    world_begin(&w, false);
+    world_products(&w, 50);
+    usual(&settings, &w);
+    set(&settings, "poll", "1s");
+    set(&settings, "breaker-failures", "4");
+    set(&settings, "breaker-rest", "1000s");
+    add(gates, &settings);
+    AWAIT(about(gates).trusted);
+    world_do(&w, "DROP TABLE products");
+    for (int i = 0; i < 3; i++) { /* normally with the filter */
+        CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN);
+    }
+    CHECK_EQ(diary_count(&diary, GATE_EVENT_BREAKER_OPEN), 0);
+    AWAIT(!about(gates).trusted);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN); /* without the filter */
+    CHECK_EQ(diary_count(&diary, GATE_EVENT_BREAKER_OPEN), 1);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN);
+    CHECK_OK(bg_gate_get_info(about(gates).gate, NULL, &with));
+    CHECK_OK(bg_gate_get_info(about(gates).blind, NULL, &blind));
+    CHECK(with.breaker == 1 && blind.breaker == 1);
+    CHECK_EQ(with.store_errors + blind.store_errors, 4);
+    CHECK_EQ(with.spared_by_breaker + blind.spared_by_breaker, 1);
+    gates_free(gates);
+    world_end(&w);
+}
+
 TEST(gates__builds_that_fail_are_retried)
 {
     struct world w;
@@ -449,6 +482,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     CHECK(rename(other.path, w.path) == 0);
     AWAIT(about(gates).trusted);
     CHECK_EQ(about(gates).restarts, 2);
+    AWAIT(look(gates, "new-1") == BG_OUTCOME_PRESENT); /* the breaker is closed again */
     CHECK_EQ(missing(gates, "new", 1, 501), 0);
     AWAIT(diary_count(&diary, GATE_EVENT_FRESH) >= 1);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_RESTARTED), 1);
