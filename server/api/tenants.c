@@ -2,7 +2,8 @@
  * api/tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
- * created or uses them. The sums for all users are computed in one pass over all filters.
+ * created or uses them. The sums for all users are computed in one pass over all filters. A filter's adds count only for
+ * users that may add keys to it, and its queries only for users that may read it.
  */
 #include "api/handlers.h"
 #include "core/server.h"
@@ -16,6 +17,7 @@ struct tenant {
     const char *const *
         words; /* words of the user's configuration line, valid for the user's lifetime */
     size_t word_count;
+    bool adds; /* the user may run at least one command that adds keys */
     struct filter_sums sums;
     uint64_t connections;
     double queries_per_second, adds_per_second;
@@ -52,6 +54,38 @@ static void tenants_take(void *context, const struct user *user,
         (struct tenant){ .user = user, .words = words, .word_count = n };
 }
 
+static bool tenant_may_run_adds(const struct server *server, const struct user *user)
+{
+    static const char *const names[] = { "BG.ADD",   "BG.MADD",   "BF.ADD",
+                                         "BF.MADD",  "BF.INSERT", "CF.ADD",
+                                         "CF.ADDNX", "CF.INSERT", "CF.INSERTNX" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct command *command =
+            command_find(server->commands, (bg_bytes){ names[i], strlen(names[i]) });
+        if (command && user_may_run(user, command)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a filter to the sums of a user that has some of the permissions `may` for it. */
+static void tenant_sum(struct tenant *tenant, unsigned may, const struct entry *entry,
+                       const struct figures *figures,
+                       const struct observer_rates *rates, bg_slot_info stats)
+{
+    if (!(may & USER_READ)) {
+        stats.queries = stats.maybes = 0;
+    }
+    if (!(may & USER_WRITE) || !tenant->adds) {
+        stats.adds = stats.news = stats.refused = 0;
+    } else {
+        tenant->adds_per_second += rates->adds;
+    }
+    tenant->queries_per_second += may & USER_READ ? rates->queries : 0;
+    filter_sum(&tenant->sums, entry->object, figures, &stats);
+}
+
 static void tenants_add(void *context, struct entry *entry)
 {
     struct tenants *all = context;
@@ -61,11 +95,12 @@ static void tenants_add(void *context, struct entry *entry)
     object_about(entry->object, &stats);
     for (size_t i = 0; i < all->n; i++) {
         struct tenant *tenant = &all->items[i];
-        if (user_may_touch(tenant->user, catalog_name(entry), USER_READ)
-            || user_may_touch(tenant->user, catalog_name(entry), USER_WRITE)) {
-            filter_sum(&tenant->sums, entry->object, &figures, &stats);
-            tenant->queries_per_second += rates.queries;
-            tenant->adds_per_second += rates.adds;
+        const bg_bytes name = catalog_name(entry);
+        const unsigned may =
+            (user_may_touch(tenant->user, name, USER_READ) ? USER_READ : 0)
+            | (user_may_touch(tenant->user, name, USER_WRITE) ? USER_WRITE : 0);
+        if (may) {
+            tenant_sum(tenant, may, entry, &figures, &rates, stats);
         }
     }
 }
@@ -160,6 +195,9 @@ void tenants_get(struct web_request *request)
     if (all.failed) {
         web_error(request, 507, "out_of_memory", "out of memory");
     } else if (web_json_begin(request, &json)) {
+        for (size_t i = 0; i < all.n; i++) {
+            all.items[i].adds = tenant_may_run_adds(server, all.items[i].user);
+        }
         session_each(request->session, tenants_add, &all);
         (void)rollcall(server, tenants_count, &all);
         json_list(&json, "tenants");

@@ -732,6 +732,9 @@ def check_tenants(admin, shop):
     assert by_name["shop"]["refused"]["rights"] >= 3, by_name["shop"]
     same("secret" in json.dumps(told), False)
     same([t["name"] for t in shop.told("GET", "/api/v1/tenants", 200)["tenants"]], ["shop"])
+    shop.ask("POST", f"{F}/shop%3Aa/add", 200, {"keys": ["counted"]})
+    adds = {t["name"]: t["counters"]["adds"] for t in admin.told("GET", "/api/v1/tenants", 200)["tenants"]}
+    same((adds["shop"] > 0, adds["admin"] > 0, adds["reader"], adds["few"]), (True, True, 0, 0))  # only users that may add
     response, refused = shop.ask("POST", f"{F}/shop%3Aa/add", 429, {"keys": [str(i) for i in range(1500)]})
     same((code(refused), refused["done"] <= 1000, response.getheader("Retry-After") is not None), ("limit", True, True))
     assert shop.told("GET", "/api/v1/tenants", 200)["tenants"][0]["refused"]["rate"] > 0
