@@ -59,8 +59,18 @@ enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
 /* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
  * factor. A high rate alone is not sufficient, because it may be due to chance or to the canaries
  * of a small filter. If the filter has a fixed capacity, the lower bound of the estimated number of
- * keys must also exceed the capacity plus the number of canaries. */
+ * keys must also exceed the capacity plus the number of canaries, or the filter must be too small
+ * for its capacity because it was folded. */
 static const double info_worth_telling = 1.1;
+
+/* Returns whether a filter with its design capacity of keys would exceed the design rate. Filters in
+ * shards cannot be folded. */
+static bool info_is_folded(const bg_filter_info *info)
+{
+    return info->shards <= 1
+           && bg_predict_rate(info->kind, info->bytes, info->k, info->design_items)
+                  > info_worth_telling * info->design_rate;
+}
 
 static void info_find_health(struct info_facts *facts)
 {
@@ -69,7 +79,8 @@ static void info_find_health(struct info_facts *facts)
     facts->times = design > 0 ? info->rate / design : 0;
     const bool fuller =
         info->kind == BG_KIND_SCALABLE || info->design_items == 0
-        || info->items.low > (double)info->design_items + facts->about.present_canaries;
+        || info->items.low > (double)info->design_items + facts->about.present_canaries
+        || info_is_folded(info);
     facts->health = info->degraded                                ? INFO_DEGRADED
                     : info->overflowed                            ? INFO_OVERFLOWED
                     : fuller && facts->times > info_worth_telling ? INFO_FULLER

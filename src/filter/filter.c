@@ -299,12 +299,13 @@ bool bgi_filter_doubt(bg_filter *filter)
 static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,
                              uint32_t flags, bg_filter **filter, bg_errinfo *info)
 {
+    /* A folded filter keeps its design rate. A resized filter, whose k differs, has another
+     * capacity and no design rate. */
     struct bgi_geometry g = { .kind = like->kind,
                               .k = k,
                               .units = units,
                               .items = like->design_items,
-                              .rate =
-                                  units == like->core.units ? like->design_rate : 0 };
+                              .rate = k == like->core.k ? like->design_rate : 0 };
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = flags;
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;

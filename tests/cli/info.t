@@ -130,6 +130,21 @@ $ bloomgate info over.bg | grep -E 'rate|health'
   health       over capacity: the rate is 85.3 times the design rate
 $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
 "health": "fuller", "times_design_rate": 85.3321
+
+# A folded filter is compared with the rate it was created for.
+$ seq 20000 | bloomgate build -q --items 20000 --rate 0.01 whole.bg; bloomgate fold -q folded.bg whole.bg
+$ bloomgate info folded.bg | grep -E 'rate|health'
+  designed for 20,000 keys at a rate of 0.998%
+  current rate 12.2%
+  health       over capacity: the rate is 12.2 times the design rate
+$ bloomgate info --json folded.bg | grep -o '"health": "[a-z]*"'
+"health": "fuller"
+$ seq 4000 | bloomgate build -q -f --items 20000 --rate 0.01 whole.bg; bloomgate fold -q -f folded.bg whole.bg
+$ bloomgate info folded.bg | grep -E 'rate|health'
+  designed for 20,000 keys at a rate of 0.998%
+  current rate 0.016%
+  health       fine
+$ rm whole.bg folded.bg
 $ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
 $ bloomgate info hurt.bg
 ! bloomgate info: hurt.bg: block: found checksum f435631f in block 0, expected checksum 7861fa7a

@@ -233,6 +233,23 @@ def test_a_capacity_is_kept_unless_told(s):
     assert {r["code"] for r in health["reasons"]} >= {"fill", "predicted"}, health
 
 
+def test_rates_are_compared_with_the_requested_rate(s):
+    """Folding and merging raise the rate of a filter, but not its target."""
+    a = Asker(s)
+    for name in ("folded", "merged", "other"):
+        a.make(name, kind="blocked", capacity=4000, error=0.01, folds=1)
+        a.ask("POST", f"{F}/{name}/add", 200, {"keys": [f"{name}{i}" for i in range(3400)]})
+        told = a.told("GET", f"{F}/{name}?examine=1", 200)
+        same(told["health"]["status"], "fine")
+    a.ask("POST", f"{F}/folded/fold", 200, {"times": 1})
+    a.ask("POST", f"{F}/merged/merge", 200, {"from": ["other"]})
+    for name in ("folded", "merged"):
+        now = a.told("GET", f"{F}/{name}?examine=1", 200)
+        same((now["target"], now["health"]["status"]), (told["target"], "act"))
+        assert "predicted" in {r["code"] for r in now["health"]["reasons"]}, now["health"]
+        same(metrics_of(a)[f'bloomgate_filter_target_fpr_ratio{{filter="{name}"}}'], now["target"])
+
+
 def test_filters_that_grow_are_never_full(s):
     a = Asker(s)
     for i in range(3000):

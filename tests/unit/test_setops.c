@@ -61,6 +61,26 @@ TEST(fold__equals_building_at_the_smaller_size)
     }
 }
 
+/* The rate of a folded filter is compared with the rate it was created for. */
+TEST(fold__keeps_the_design)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_spec spec = BG_SPEC_INIT;
+        bg_filter *folded = NULL;
+        spec.kind = kind_at(i);
+        spec.items = 1 << 16;
+        spec.rate = 0.01;
+        spec.folds = 1;
+        bg_filter *large = must_create(&spec);
+        CHECK_OK(bg_filter_fold(large, 1, &folded, NULL));
+        CHECK_EQ(info_of(folded).design_items, info_of(large).design_items);
+        CHECK(info_of(folded).design_rate == info_of(large).design_rate);
+        CHECK(info_of(folded).design_rate > 0);
+        bg_filter_free(folded);
+        bg_filter_free(large);
+    }
+}
+
 TEST(fold__down_to_one_unit)
 {
     random_hashes(hashes, KEYS);
