@@ -3,10 +3,12 @@
  * the command of the same name (BG.CLEAR, BG.FOLD, ...), so permissions, limits and durability are
  * the same everywhere.
  */
+#include "api/evenness.h"
 #include "api/handlers.h"
 
 #include "core/server.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,13 +177,18 @@ static void filters_occupancy(struct web_request *request)
     }
     bg_pin pin;
     bg_err err = BG_ENOTSUP;
+    double bits = 0, bits_per_key = 0;
     const uint64_t words = object_bytes(entry->object) / 8;
     cells = cells < words ? cells : words ? words : 1;
     double *shares = calloc(cells, sizeof *shares);
     if (entry->object->slot && shares) {
         bg_slot_pin(entry->object->slot, &pin);
         const bg_filter *base = object_base(&pin);
-        err = base ? bg_filter_occupancy(base, shares, cells) : BG_ENOTSUP;
+        if (base) {
+            bits = 8 * (double)bg_filter_size_bytes(base);
+            bits_per_key = evenness_bits_per_key(base);
+            err = bg_filter_occupancy(base, shares, cells);
+        }
         bg_slot_unpin(entry->object->slot, &pin);
     }
     if (err || !web_json_begin(request, &json)) {
@@ -189,18 +196,17 @@ static void filters_occupancy(struct web_request *request)
         free(shares);
         return;
     }
-    double least = 1, most = 0, sum = 0;
-    for (size_t i = 0; i < cells; i++) {
-        least = shares[i] < least ? shares[i] : least;
-        most = shares[i] > most ? shares[i] : most;
-        sum += shares[i];
-    }
+    const double part = floor(bits / 64 / (double)cells) * 64; /* the smallest part */
+    const struct evenness e =
+        evenness_of(shares, cells, part > 64 ? part : 64, bits_per_key);
     json_count(&json, "cells", cells);
-    json_exact(&json, "cell_bits",
-               8 * (double)object_bytes(entry->object) / (double)cells);
-    json_exact(&json, "least", least);
-    json_exact(&json, "mean", sum / (double)cells);
-    json_exact(&json, "most", most);
+    json_exact(&json, "cell_bits", bits / (double)cells);
+    json_exact(&json, "least", e.least);
+    json_exact(&json, "mean", e.mean);
+    json_exact(&json, "most", e.most);
+    web_json_known(&json, "low", bits_per_key > 0, e.low);
+    web_json_known(&json, "high", bits_per_key > 0, e.high);
+    web_json_count(&json, "uneven", bits_per_key > 0, e.uneven);
     json_list(&json, "shares");
     for (size_t i = 0; i < cells; i++) {
         json_real(&json, NULL, shares[i]);

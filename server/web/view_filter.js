@@ -250,9 +250,6 @@ function occupancy({ local, change }) {
   if (picture.error) {
     return panel("Occupancy", null, h("p", { class: "muted" }, said(picture.error.message)));
   }
-  // The spread that chance can explain: four standard deviations for independent bits.
-  const chance = 4 * Math.sqrt((picture.mean * (1 - picture.mean)) / Math.max(1, picture.cell_bits));
-  const uneven = picture.shares.filter((v) => Math.abs(v - picture.mean) > 2 * chance).length;
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];
   return panel("Occupancy", {
     note: `${format.count(picture.cells)} parts of about ${format.compact(Math.round(picture.cell_bits))} bits`,
@@ -261,8 +258,16 @@ function occupancy({ local, change }) {
   charts.heatMap("heat", picture.shares, low, high,
     `Occupancy in ${picture.cells} parts: minimum ${format.share(picture.least)}, mean ${format.share(picture.mean)}, maximum ${format.share(picture.most)}`),
   h("p", { class: "muted heat-note" }, `Minimum ${format.share(picture.least)}, mean ${format.share(picture.mean)}, maximum ${format.share(picture.most)}. `,
-    uneven > 0 ? h("b", { class: "watch" }, `${format.plural(uneven, "part deviates", "parts deviate")} by more than chance explains.`)
-      : `Even: chance alone explains deviations of about ±${format.share(chance)}.`));
+    evenness(picture)));
+}
+
+// Returns a sentence that compares the parts with those of a filter with random keys.
+function evenness({ low, high, uneven }) {
+  if (uneven === null) {
+    return "In a filter of this kind, parts may differ by design.";
+  }
+  return uneven > 0 ? h("b", { class: "watch" }, `${format.plural(uneven, "part deviates", "parts deviate")} by more than chance explains.`)
+    : `Even: chance alone explains ${format.share(low)} to ${format.share(high)}.`;
 }
 
 // ---- Facts ---------------------------------------------------------------------------------

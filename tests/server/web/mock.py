@@ -740,7 +740,10 @@ class Handler(BaseHTTPRequestHandler):
         if f.degraded:
             for i in range(cells // 3, cells // 3 + max(1, cells // 32)):
                 shares[i] = 1.0
-        return self.json({"cells": cells, "cell_bits": f.bits / cells, "least": min(shares), "mean": sum(shares) / cells, "most": max(shares), "shares": shares})
+        known = f.kind not in ("quotient", "fuse", "ribbon", "scalable", "window")
+        low, high = (max(0, fill - 20 * spread), min(1, fill + 20 * spread)) if known else (None, None)
+        return self.json({"cells": cells, "cell_bits": f.bits / cells, "least": min(shares), "mean": sum(shares) / cells, "most": max(shares), "low": low, "high": high,
+                          "uneven": sum(not low <= share <= high for share in shares) if known else None, "shares": shares})
 
     # -- the rest --
 
