@@ -19,6 +19,29 @@ void health_reason(struct health_report *report, enum health status, const char 
     report->n++;
 }
 
+/* A filter with more keys than this multiple of its capacity needs action. The number of keys is an
+ * estimate, which varies by a few percent from one examination to the next. The margin, and the use
+ * of the lower end of the interval, keep a filter at its planned size from switching between the two
+ * states. */
+#define HEALTH_OVER 1.05
+
+/* Returns whether the filter rejects new keys. A filter that has rejected keys accepts them again
+ * after enough keys have been removed from it. */
+static bool health_is_full(const struct object *object, const bg_slot_health *h)
+{
+    bg_slot_info stats;
+    if (object_grows(object)) {
+        return false;
+    }
+    if (object->shape.nonscaling) {
+        const uint64_t capacity = object_capacity(object);
+        return capacity > 0 && atomic_load(&object->items) >= capacity;
+    }
+    object_about(object, &stats);
+    return stats.refused > 0 && h->capacity > 0
+           && h->items.high > 0.9 * (double)h->capacity;
+}
+
 struct health_report health_of(const struct object *object,
                                const struct figures *figures)
 {
@@ -69,13 +92,17 @@ struct health_report health_of(const struct object *object,
             "with a larger capacity",
             h->rate, h->target);
     }
-    if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
-        const bool full = h->items.value > (double)h->capacity;
-        health_reason(&r, full ? HEALTH_ACT : HEALTH_WATCH, "fill",
+    if (health_is_full(object, h)) {
+        health_reason(&r, HEALTH_ACT, "full",
+                      "the filter is full and rejects new keys: rebuild with a larger "
+                      "capacity");
+    } else if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
+        const bool over = h->items.low > HEALTH_OVER * (double)h->capacity;
+        health_reason(&r, over ? HEALTH_ACT : HEALTH_WATCH, "fill",
                       "the filter holds %.0f keys and has a capacity of %llu: rebuild "
                       "with a larger capacity %s",
                       h->items.value, (unsigned long long)h->capacity,
-                      full ? "now" : "before the filter is full");
+                      over ? "now" : "before it holds more keys");
     }
     return r;
 }

@@ -31,7 +31,7 @@ export function filterLink(filter, most = 64) {
 export const HEALTH = { fine: "Fine", watch: "Watch", act: "Act", unknown: "Not examined" };
 
 const REASONS = {
-  fill: "nearly full", predicted: "rate above target", observed: "observed above target", age: "old",
+  full: "full: rejects keys", predicted: "rate above target", observed: "observed above target", age: "old",
   degraded: "damaged", overflowed: "overflowed", polluted: "suspicious keys", drifting: "drifting",
   doubtful: "doubtful", incomplete: "incomplete", false_negatives: "false negatives",
 };
@@ -42,8 +42,23 @@ export function healthPill(health) {
     icon(health.status), h("span", null, HEALTH[health.status] || health.status));
 }
 
-export function healthWords(health) {
-  return health.reasons.map((reason) => REASONS[reason.code] || reason.code).join(", ");
+// `part` is the number of keys divided by the capacity, or null.
+export function healthWords(health, part = null) {
+  const fill = part > 1 ? "over capacity" : "nearly full";
+  return health.reasons.map((reason) => (reason.code === "fill" ? fill : REASONS[reason.code] || reason.code)).join(", ");
+}
+
+// Returns the number of keys as a share of the capacity, or null if one of them is unknown.
+export function partOf(filter) {
+  return filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
+}
+
+// Returns the color of a bar that shows this share: the status that it contributes to the filter's health.
+export function partKind(filter) {
+  const part = partOf(filter);
+  const reasons = filter.health.reasons.map((reason) => reason.code);
+  return part === null ? "" : reasons.includes("full") ? "act" : !reasons.includes("fill") ? "fine"
+    : filter.items.low > 1.05 * filter.capacity ? "act" : "watch";
 }
 
 export function tile(name, value, below, extra) {

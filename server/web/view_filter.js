@@ -4,7 +4,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, healthPill, panel, facts, badge, choice, rebuildProgress, keyForm } from "./parts.js";
+import { figure, nameOf, said, healthPill, partOf, partKind, panel, facts, badge, choice, rebuildProgress, keyForm } from "./parts.js";
 
 const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
 const PICTURE_EVERY = 15000; // in milliseconds; the interval is long because each update reads the
@@ -147,12 +147,12 @@ function verdict(found, change) {
 // ---- Figures -------------------------------------------------------------------------------
 
 function figures(filter) {
-  const part = filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
+  const part = partOf(filter);
   const { counters } = filter;
   return h("div", { class: "tiles" },
     h("div", { class: "tile", key: "items" }, h("h3", { class: "tile-name" }, "Estimated keys"),
       h("div", { class: "tile-value" }, figure("items", filter.items && filter.items.value, format.count)),
-      charts.bar(part, part === null ? "" : part > 1 ? "act" : part > 0.9 ? "watch" : "fine"),
+      charts.bar(part, partKind(filter)),
       h("div", { class: "tile-below" }, part === null ? "capacity unknown" : [format.share(part), " of ", figure("capacity", filter.capacity, format.count)],
         filter.items && h("span", { class: "line" }, `95% interval: ${format.interval(filter.items, format.count)}`))),
     h("div", { class: "tile", key: "fill" }, h("h3", { class: "tile-name" }, "Fill"),

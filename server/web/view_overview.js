@@ -5,7 +5,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, filterLink, healthPill, healthWords, HEALTH, tile, emptyNote, badge } from "./parts.js";
+import { figure, filterLink, healthPill, healthWords, partOf, partKind, HEALTH, tile, emptyNote, badge } from "./parts.js";
 
 export const title = () => "Filters";
 
@@ -139,7 +139,7 @@ function heading(column, local, change) {
 
 function row(filter, chosen, goto) {
   const where = `#/filter/${format.segment(filter.name, filter.name_base64)}`;
-  const words = healthWords(filter.health);
+  const words = healthWords(filter.health, partOf(filter));
   return h("tr", {
     key: filter.name_base64 === undefined ? `u${filter.name}` : `b${filter.name_base64}`,
     class: `${chosen ? "chosen" : ""} row-${filter.health.status}`, "data-row": chosen ? "chosen" : undefined,
@@ -166,12 +166,12 @@ function row(filter, chosen, goto) {
 }
 
 function itemsCell(filter) {
-  const part = filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
+  const part = partOf(filter);
   return h("td", { class: "c-items" },
     h("div", { class: "items-line", title: filter.items ? `95% interval: ${format.interval(filter.items, format.count)}` : undefined },
       figure("items", filter.items && filter.items.value, format.compact),
       h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.compact))),
-    charts.bar(part, part === null ? "" : part > 1 ? "act" : part > 0.9 ? "watch" : "fine"),
+    charts.bar(part, partKind(filter)),
     h("small", { class: "visually-hidden" }, part === null ? "" : format.share(part)));
 }
 

@@ -172,6 +172,7 @@ def test_full_filters_say_how_far_they_came(s):
     same(code(told), "full")
     assert 90 <= told["done"] < 1000, told["done"]
     same(a.told("POST", f"{F}/full/check", 200, {"keys": keys[:told["done"]]})["maybe"], told["done"])
+    same("full" in [r["code"] for r in a.told("GET", f"{F}/full?examine=1", 200)["health"]["reasons"]], True)
     told = a.told("POST", f"{F}/full/add", 409, "\n".join(keys).encode(), kind="text/plain", headers={"X-Bloomgate": "1"})
     same(code(told), "full")
 
@@ -227,10 +228,26 @@ def test_a_capacity_is_kept_unless_told(s):
     told = a.told("POST", f"{F}/strict/add", 409, keys)
     same(code(told), "full")
     assert 90 < told["done"] < 120, told["done"]
+    health = a.told("GET", f"{F}/strict?examine=1", 200)["health"]
+    same((health["status"], health["reasons"][-1]["code"]), ("act", "full"))
     a.ask("POST", f"{F}/loose/add", 200, keys)
     health = a.told("GET", f"{F}/loose?examine=1", 200)["health"]
     same(health["status"], "act")
     assert {r["code"] for r in health["reasons"]} >= {"fill", "predicted"}, health
+
+
+def test_filters_at_their_planned_size_are_watched(s):
+    """The number of keys is an estimate, so it must not decide between two states at the planned size."""
+    a = Asker(s)
+    for i in range(20):
+        a.make(f"planned{i}", kind="blocked", capacity=1000, error=0.01, overfill=True)
+        a.ask("POST", f"{F}/planned{i}/add", 200, {"keys": [f"{i}.{j}" for j in range(1000)]})
+        told = a.told("GET", f"{F}/planned{i}?examine=1", 200)
+        same((told["health"]["status"], told["health"]["reasons"][-1]["code"]), ("watch", "fill"))
+    for name in ("k", "f"):
+        a.ask("POST", f"{F}/planned0/add", 200, {"keys": [f"{name}{j}" for j in range(100)]})
+    told = a.told("GET", f"{F}/planned0?examine=1", 200)
+    same(told["health"]["status"], "act")
 
 
 def test_rates_are_compared_with_the_requested_rate(s):

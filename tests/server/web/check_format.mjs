@@ -21,6 +21,7 @@ process.env.TZ = "UTC";
 const load = (file) => import(pathToFileURL(path.join(place, file)));
 const f = await load("format.js");
 const charts = await load("charts.js");
+const parts = await load("parts.js");
 const { h } = await load("vdom.js");
 
 let passed = 0;
@@ -70,6 +71,14 @@ check("no interval", () => assert.equal(f.interval(null, f.rate), "–"));
 check("plural", () => assert.deepEqual([f.plural(1, "filter"), f.plural(0, "filter"), f.plural(1200, "entry", "entries")], ["1 filter", "0 filters", "1,200 entries"]));
 check("significant as %.3g", () => assert.deepEqual([0.1, 9.93024, 100, 123456, 1.0, 99.96, 1e-7].map((x) => f.significant(x)),
   ["0.1", "9.93", "100", "123000", "1", "100", "1e-7"]));
+
+// ---- Health -------------------------------------------------------------------------------------
+
+const filled = (value, low, ...codes) => ({ items: { value, low, high: value }, capacity: 1000, health: { status: "act", reasons: codes.map((code) => ({ code, text: "" })) } });
+for (const [filter, kind, words] of [[filled(800, 790), "fine", ""], [filled(950, 940, "fill"), "watch", "nearly full"], [filled(1010, 990, "fill"), "watch", "over capacity"],
+  [filled(1100, 1080, "fill", "predicted"), "act", "over capacity, rate above target"], [filled(990, 980, "full"), "act", "full: rejects keys"]]) {
+  check(`fill of ${JSON.stringify(filter)}`, () => assert.deepEqual([parts.partKind(filter), parts.healthWords(filter.health, parts.partOf(filter))], [kind, words]));
+}
 
 // ---- Names --------------------------------------------------------------------------------------
 
