@@ -2,6 +2,7 @@
  * pages and totals. See api/handlers.h. */
 #include "api/handlers.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 const char *const health_names[] = { "fine", "watch", "act", "unknown" };
@@ -62,11 +63,10 @@ struct health_report health_of(const struct object *object,
         return r;
     }
     if (missing) {
-        health_reason(
-            &r, HEALTH_ACT, "false_negatives",
-            "clients reported %llu false negatives: the keys were never added "
-            "or were lost; rebuild the filter",
-            (unsigned long long)missing);
+        health_reason(&r, HEALTH_ACT, "false_negatives",
+                      "clients reported %llu false negative%s: keys were never added "
+                      "or were lost; rebuild the filter",
+                      (unsigned long long)missing, missing == 1 ? "" : "s");
     }
     if (h->overflowed) {
         health_reason(&r, HEALTH_ACT, "overflowed",
@@ -99,9 +99,10 @@ struct health_report health_of(const struct object *object,
     } else if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
         const bool over = h->items.low > HEALTH_OVER * (double)h->capacity;
         health_reason(&r, over ? HEALTH_ACT : HEALTH_WATCH, "fill",
-                      "the filter holds %.0f keys and has a capacity of %llu: rebuild "
+                      "the filter holds %.0f key%s and has a capacity of %llu: rebuild "
                       "with a larger capacity %s",
-                      h->items.value, (unsigned long long)h->capacity,
+                      h->items.value, round(h->items.value) == 1 ? "" : "s",
+                      (unsigned long long)h->capacity,
                       over ? "now" : "before it holds more keys");
     }
     return r;

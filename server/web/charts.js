@@ -74,6 +74,23 @@ export function timeTicks(from, to, most) {
   return { found, withSeconds: step < 60 };
 }
 
+// Places the labels of a horizontal axis: each is centered on its mark, or moved so that it ends within the chart.
+// Labels that would touch the next one are left out, starting from the right.
+export function placed(marks, x, show, width) {
+  const kept = [];
+  let limit = Infinity;
+  for (const mark of [...marks].reverse()) {
+    const text = show(mark);
+    const room = 6.7 * text.length;
+    const left = Math.max(0, Math.min(width - room, x(mark) - room / 2));
+    if (left + room <= limit) {
+      kept.push({ mark, text, x: round(left + room / 2) });
+      limit = left - 8;
+    }
+  }
+  return kept.reverse();
+}
+
 // ---- Lines over time -----------------------------------------------------------------------
 
 const round = (x) => Math.round(x * 10) / 10;
@@ -131,6 +148,18 @@ const lastKnown = (values) => {
   return null;
 };
 
+// Returns the index of the first point that any series has, or -1.
+export function firstKnown(series) {
+  const found = series.map((s) => (s.values || []).findIndex((v) => v !== null && v !== undefined)).filter((i) => i >= 0);
+  return found.length > 0 ? Math.min(...found) : -1;
+}
+
+// Explains the part of a chart before its first point, if there is room.
+export function gapWords(first, o, room) {
+  const text = first < 0 ? o.nothing || `No data yet: a point is added every ${format.seconds(o.step)}` : `No data before ${format.clock(o.from + o.step * first, true)}`;
+  return first < 0 || room > 6.7 * text.length + 16 ? text : "";
+}
+
 /*
  * Returns a chart over time. `o` contains: id, title, from, step (seconds), show (formats a value),
  * height, least (minimum upper end of the axis), tick (formats a number on the axis), binary
@@ -152,7 +181,8 @@ export function timeChart(o) {
   const y = (value) => space.top + (height - space.top - space.bottom) * (1 - value / top);
   const at = pointed.has(o.id) ? Math.min(n - 1, pointed.get(o.id)) : -1;
   const times = timeTicks(o.from, to, Math.max(2, Math.floor(width / 90)));
-  const empty = !o.series.some((s) => s.values && s.values.some((v) => v !== null && v !== undefined));
+  const first = firstKnown(o.series);
+  const blank = first < 0 ? Math.max(1, n - 1) : first;
   return h("figure", { class: "chart", "data-chart": o.id },
     chartCaption(o, at, n),
     h("div", { class: "chart-box", measure: measured(o.id) },
@@ -164,16 +194,15 @@ export function timeChart(o) {
       marks.map((mark) => h("g", { class: "grid", key: `y${mark}` },
         h("line", { x1: space.left, x2: width - space.right, y1: round(y(mark)), y2: round(y(mark)) }),
         h("text", { x: space.left - 8, y: round(y(mark)) + 4, "text-anchor": "end" }, tick(mark)))),
-      times.found.map((t) => h("text", {
-        class: "time", key: `x${t}`, x: round(x((t - o.from) / o.step)), y: height - 6, "text-anchor": "middle",
-      }, format.clock(t, times.withSeconds))),
+      placed(times.found, (t) => x((t - o.from) / o.step), (t) => format.clock(t, times.withSeconds), width)
+        .map((label) => h("text", { class: "time", key: `x${label.mark}`, x: label.x, y: height - 6, "text-anchor": "middle" }, label.text)),
       o.series.map((s) => seriesOf(s, x, y, width, space)),
       at >= 0 && h("g", { class: "cross" },
         h("line", { x1: round(x(at)), x2: round(x(at)), y1: space.top, y2: height - space.bottom }),
         o.series.map((s) => s.values && s.values[at] !== null && s.values[at] !== undefined
           && h("circle", { class: `dot ${s.kind}`, cx: round(x(at)), cy: round(y(s.values[at])), r: 3.5 }))),
-      empty && h("text", { class: "nothing", x: width / 2, y: height / 2, "text-anchor": "middle" },
-        o.nothing || "No data yet"))));
+      h("text", { class: "nothing", x: round((space.left + x(blank)) / 2), y: height / 2, "text-anchor": "middle" },
+        gapWords(first, o, x(blank) - space.left)))));
 }
 
 function seriesOf(s, x, y, width, space) {
@@ -330,17 +359,6 @@ export function rateWords(rates) {
 // Formats a power of ten as a rate, such as 0.01% or 1e-7%.
 const powerOfTen = (mark) => `${format.significant(100 * mark, 1)}%`;
 
-// Selects tick marks, starting from the right, so that their labels do not touch.
-function spaced(marks, x, least) {
-  const kept = [];
-  for (const mark of [...marks].reverse()) {
-    if (kept.length === 0 || x(kept[kept.length - 1]) - x(mark) >= least) {
-      kept.push(mark);
-    }
-  }
-  return kept;
-}
-
 /* Returns a large chart of a filter's rates: one row per rate, on a logarithmic axis. */
 export function rateRows(id, rates) {
   const rows = [
@@ -375,9 +393,7 @@ export function rateRows(id, rates) {
               h("small", null, format.interval(value, format.rate))]))),
     h("div", { class: "rate-row rate-axis" }, h("div"),
       h("div", { class: "rate-plot" }, h("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" },
-        spaced(marks, x, 60).map((mark) => h("text", {
-          x: x(mark), y: 11, "text-anchor": x(mark) < 20 ? "start" : x(mark) > width - 20 ? "end" : "middle",
-        }, powerOfTen(mark))))),
+        placed(marks, x, powerOfTen, width).map((label) => h("text", { x: label.x, y: 11, "text-anchor": "middle" }, label.text)))),
       h("div")));
 }
 
@@ -427,7 +443,7 @@ export function curveChart(o) {
         yMarks.map((mark) => h("g", { class: "grid", key: `y${mark}` },
           h("line", { x1: space.left, x2: width - space.right, y1: round(y(mark)), y2: round(y(mark)) }),
           h("text", { x: space.left - 8, y: round(y(mark)) + 4, "text-anchor": "end" }, o.showY(mark)))),
-        xMarks.map((mark) => h("text", { class: "time", key: `x${mark}`, x: round(x(mark)), y: height - 20, "text-anchor": "middle" }, o.showX(mark))),
+        placed(xMarks, x, o.showX, width).map((label) => h("text", { class: "time", key: `x${label.mark}`, x: label.x, y: height - 20, "text-anchor": "middle" }, label.text)),
         h("text", { class: "axis-name", x: width - space.right, y: height - 4, "text-anchor": "end" }, o.xName),
         o.guide && h("line", { class: "guide", x1: space.left, x2: width - space.right, y1: round(y(o.guide)), y2: round(y(o.guide)) }),
         o.guideX && h("line", { class: "guide", x1: round(x(o.guideX)), x2: round(x(o.guideX)), y1: space.top, y2: height - space.bottom }),

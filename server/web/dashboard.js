@@ -36,6 +36,12 @@ const PAGES = [
   { id: "server", name: "Server", icon: "server", view: server },
 ];
 
+// The page for addresses that do not exist.
+const missing = {
+  title: () => "Page not found", begin: () => ({}), load: async () => ({}), still: true,
+  render: () => h("section", { class: "panel" }, emptyNote("Page not found", "There is no page at this address."), h("p", { class: "center" }, h("a", { class: "button", href: "#/" }, "All filters"))),
+};
+
 const state = {
   route: null, view: overview, local: {}, data: null, info: null,
   error: null, // error from this page's last request
@@ -80,7 +86,7 @@ function cleanSegment(text) {
 function arrive() {
   const route = readRoute();
   const first = state.route === null;
-  const view = route.page === "filter" ? filter : (PAGES.find((page) => page.id === route.page) || PAGES[0]).view;
+  const view = route.page === "filter" ? filter : (PAGES.find((page) => page.id === route.page) || { view: missing }).view;
   Object.assign(state, { route, view, local: view.begin(route), data: null, error: null });
   refresh();
   draw();
@@ -208,7 +214,7 @@ function drawNow() {
         h("h1", { key: "title", id: "title", tabindex: "-1" }, (state.view.heading && !state.signingIn ? state.view.heading(now) : name)),
         liveness()),
       banner(),
-      h("div", { class: `page page-${state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
+      h("div", { class: `page page-${state.view === missing ? "missing" : state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
     h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), said(note.text)))),
     state.question && questionDialog(state.question),
     state.helping && helpDialog(),

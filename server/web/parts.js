@@ -99,7 +99,7 @@ export function rebuildProgress(rebuild) {
   return h("div", { class: "progress" },
     h("div", { class: "progress-text" },
       h("span", null, rebuild.phase === "counting" ? "Counting keys" : "Rebuilding", ": ", figure("rebuild_keys", rebuild.keys, format.count),
-        rebuild.expected ? ` of ${format.count(rebuild.expected)} keys` : " keys"),
+        rebuild.expected ? ` of ${format.plural(rebuild.expected, "key")}` : rebuild.keys === 1 ? " key" : " keys"),
       h("span", { class: "muted" }, rebuild.seconds_left === null ? "" : `${format.seconds(rebuild.seconds_left)} left`)),
     h("progress", { max: "1", ...(part === null ? {} : { value: part }), "aria-label": "Rebuild" }));
 }

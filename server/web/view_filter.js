@@ -109,7 +109,7 @@ function askClear(context) {
   const { data, ask } = context;
   ask({
     title: "Clear this filter?",
-    text: ["All ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys of ", nameOf(data.filter.name, 80),
+    text: ["All keys of ", nameOf(data.filter.name, 80), data.filter.items && [" (", h("b", null, format.plural(Math.round(data.filter.items.value), "key")), ")"],
       " will be removed. Every lookup will return ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
     button: "Clear filter",
     act: () => act(context, "clear", "Cleared"),
@@ -120,7 +120,7 @@ function askDrop(context) {
   const { route, data, ask, api, goto, tell } = context;
   ask({
     title: "Drop this filter?",
-    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys will be deleted from memory and from disk. This cannot be undone."],
+    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.plural(Math.round(data.filter.items.value), "key") : "keys"), " will be deleted from memory and from disk. This cannot be undone."],
     confirm: "drop",
     button: "Drop filter",
     act: async () => {
@@ -252,7 +252,7 @@ function occupancy({ local, change }) {
   }
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];
   return panel("Occupancy", {
-    note: `${format.count(picture.cells)} parts of about ${format.compact(Math.round(picture.cell_bits))} bits`,
+    note: `${format.plural(picture.cells, "part")} of about ${format.compact(Math.round(picture.cell_bits))} bits`,
     actions: choice("Shade", [["spread", "min – max"], ["whole", "0 – 100%"]], scale, (value) => change({ scale: value }, -1)),
   },
   charts.heatMap("heat", picture.shares, low, high,
@@ -287,10 +287,10 @@ function factPanels(filter) {
       g && g.width > 0 && ["Width", figure("width", g.width, format.count)],
       g && ["Shards", figure("shards", g.shards, format.count)],
       ["Layers", figure("layers", filter.layers, format.count)],
-      g && ["Can be halved", `${format.count(g.foldable)} times`],
+      g && ["Can be halved", format.plural(g.foldable, "time")],
       ["Operations", filter.can.join(", ") || "add and look up only"],
       filter.window && ["Window", windowWords(filter.window)],
-      filter.growth && ["Grows", filter.growth.expansion === null ? "no" : `${format.times(filter.growth.expansion)} each time, ${format.count(filter.growth.expansions ?? 0)} times so far`],
+      filter.growth && ["Grows", filter.growth.expansion === null ? "no" : `${format.times(filter.growth.expansion)} each time, ${format.plural(filter.growth.expansions ?? 0, "time")} so far`],
     ])),
     panel("Content", { key: "content" }, facts([
       ["Estimated keys", figure("items_fact", filter.items && filter.items.value, format.count), filter.items && `95% interval: ${format.interval(filter.items, format.count)}`],
@@ -328,12 +328,12 @@ function factPanels(filter) {
 }
 
 function windowWords(window) {
-  const parts = [`${format.count(window.generations)} generations`];
+  const parts = [format.plural(window.generations, "generation")];
   if (window.seconds) {
     parts.push(`covering ${format.seconds(window.seconds)}`);
   }
   if (window.count) {
-    parts.push(`covering ${format.count(window.count)} adds`);
+    parts.push(`covering ${format.plural(window.count, "add")}`);
   }
   return parts.join(" ");
 }

@@ -135,7 +135,7 @@ function details(gate) {
     ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],
     ["Queries to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in total`],
     ["Source errors", figure("truth_errors", gate.truth.errors, format.count)],
-    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "query", "queries")} skipped while open`],
+    ["Breaker opened", format.plural(gate.breaker.opened, "time"), `${format.plural(gate.breaker.spared, "query", "queries")} skipped while open`],
     ["Shared queries", figure("shared", gate.shared, format.count)],
     ["Results reported by callers", figure("reported", gate.reported, format.count)],
     ["Negative cache", format.plural(gate.negative_cache.entries, "entry", "entries"), format.plural(gate.negative_cache.hits, "hit")],

@@ -351,6 +351,8 @@ async function tryActions(window) {
   await until("the filter is dropped, and the list of filters is shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
   await go(window, "#/filter/browse%3Amain");
   await until("a missing filter is reported", () => page.getByText("Filter not found").count());
+  await go(window, "#/nonsense/x");
+  await until("a missing page is reported", () => page.getByRole("heading", { name: "Page not found" }).count());
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
 }
 

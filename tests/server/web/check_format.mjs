@@ -132,6 +132,24 @@ check("times on an axis", () => {
   const { found, withSeconds } = charts.timeTicks(1790000000, 1790000600, 6);
   assert.ok(found.length >= 3 && found.length <= 7 && found.every((t) => t % 60 === 0) && !withSeconds);
 });
+check("axis labels neither touch nor leave the chart", () => {
+  for (let width = 80; width < 700; width += 7) {
+    for (let decades = 1; decades < 14; decades++) {
+      const marks = Array.from({ length: decades + 1 }, (_, i) => 10 ** (i - decades));
+      const labels = charts.placed(marks, (v) => 4 + ((width - 8) * (Math.log10(v) + decades)) / decades, (v) => `${f.significant(100 * v, 1)}%`, width);
+      const ends = labels.map((label) => [label.x - 3.3 * label.text.length, label.x + 3.3 * label.text.length]);
+      assert.ok(labels.length >= 1 && ends.every(([left, right], i) => left >= -0.1 && right <= width + 0.1 && (i === 0 || left >= ends[i - 1][1])), `${width}: ${JSON.stringify(labels)}`);
+    }
+  }
+});
+check("charts explain missing points", () => {
+  const chart = { from: 1790000000, step: 5 };
+  assert.equal(charts.firstKnown([{ values: [null, null, 0] }, { level: 3 }, { values: [null, 4, 5] }]), 1);
+  assert.equal(charts.firstKnown([{ values: [null] }, { level: 3 }]), -1);
+  assert.equal(charts.gapWords(-1, chart, 0), "No data yet: a point is added every 5 s");
+  assert.equal(charts.gapWords(60, chart, 300), "No data before 14:18:20");
+  assert.equal(charts.gapWords(2, chart, 20), "");
+});
 check("rates in words", () => assert.equal(charts.rateWords({ target: 0.01, predicted: 0.0075, measured: null, observed: { value: 0.008, low: 0.007, high: 0.009 } }),
   "target 1%, predicted 0.75%, observed 0.8% (0.7% – 0.9%)"));
 check("markup is text", () => {
