@@ -41,9 +41,9 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     json_object(json, "source");
     json_text(json, "type", strncmp(url, "sqlite", 6) == 0 ? "sqlite" : "postgresql");
     json_text(json, "state",
-              about->source_up               ? "up"
-              : about->phase == GATE_WAITING ? "connecting"
-                                             : "down");
+              about->source_up                                         ? "up"
+              : about->phase == GATE_WAITING && !about->source_text[0] ? "connecting"
+                                                                       : "down");
     json_text(json, "error",
               about->source_text[0] && !about->source_up ? about->source_text : NULL);
     json_text(json, "follows", about->settings->follow);
@@ -175,7 +175,8 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     }
     if (!about->source_up) {
         health_reason(&r, HEALTH_ACT, "incomplete",
-                      "the source cannot be followed: see source.error");
+                      "the gate cannot use its source: %.150s",
+                      about->source_text[0] ? about->source_text : "no error reported");
     } else if (!about->trusted) {
         health_reason(&r, HEALTH_WATCH, "incomplete",
                       "the filter has not been proven complete: every lookup queries "

@@ -40,7 +40,7 @@ function card(gate, context) {
       gate.source.description ? [": ", said(gate.source.description)] : "",
       gate.source.follows ? `; changes: ${gate.source.follows}` : ""),
     gate.health.reasons.length > 0 && h("ul", { class: `advice ${gate.health.status}` }, gate.health.reasons.map((reason) => h("li", { key: reason.code }, icon(gate.health.status), said(reason.text)))),
-    gate.source.error && h("p", { class: "advice act" }, icon("act"), said(gate.source.error)),
+    gate.source.error && !gate.health.reasons.some((reason) => reason.text.includes(gate.source.error)) && h("p", { class: "advice act" }, icon("act"), said(gate.source.error)),
     gate.rebuild && rebuildProgress(gate.rebuild),
     numbers(gate),
     outcomes(gate),

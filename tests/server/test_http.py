@@ -887,6 +887,21 @@ def make_catalogue(path, rows):
 
 
 @alone
+def test_misconfigured_gates(program):
+    """The gate reports what is wrong with its settings, not that it is still connecting."""
+    s = free_service(program)
+    path = os.path.join(s.folder, "shop.db")
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE products (sku TEXT PRIMARY KEY)")
+    s.lines = (f"gate wrong source=sqlite:{path} keys=product(sku) follow=changes",)
+    with s:
+        a = Asker(s)
+        gate = wait_for(lambda: (lambda g: g if g["source"]["error"] else None)(a.told("GET", "/api/v1/gates/wrong", 200)), what="the error")
+        same((gate["source"]["state"], gate["health"]["status"]), ("down", "act"))
+        assert "no such table" in gate["health"]["reasons"][0]["text"], gate["health"]
+
+
+@alone
 def test_gates(program):
     s = free_service(program)
     path = os.path.join(s.folder, "catalogue.db")

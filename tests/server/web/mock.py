@@ -200,7 +200,7 @@ def gate_of(f, now, name):
             "drifting": False, "doubtful": False, "breaker": {"state": "open" if down else "closed", "opened": 2 if down else 0, "spared": 4100 if down else 0},
             "audits": counts[0] // 1000, "false_negatives": 0, "shared": 12, "reported": 0, "negative_cache": {"entries": 250, "hits": cache},
             "writes": 301, "write_errors": 0, "rebuild": s.get("rebuild"), "rebuilds": 3, "rebuilds_failed": 0, "last_failure": None,
-            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "the source cannot be followed: see source.error"}]}
+            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "the gate cannot use its source: no error reported"}]}
             if down else s["health"]}
 
 
