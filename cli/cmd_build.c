@@ -660,17 +660,15 @@ static int build_run(struct build *b)
 static void build_tell(const struct build *b, double seconds)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    if (say_is_quiet() || bg_filter_get_info(b->filter, &info)) {
+    if (bg_filter_get_info(b->filter, &info)) {
         return;
     }
     say_note("%s: %s, %s keys, %s, false-positive rate %s, %s", b->path,
              bg_kind_name(bg_filter_kind(b->filter)), COUNT_TEXT(atomic_load(&b->keys)),
              BYTES_TEXT(bg_filter_size_bytes(b->filter)), RATE_TEXT(info.rate),
              SECONDS_TEXT(seconds));
-    if (info.design_items && info.items.low > 1.1 * (double)info.design_items) {
-        say_warning("the filter holds more keys than its capacity of %s; its "
-                    "false-positive rate is above the requested rate",
-                    COUNT_TEXT(info.design_items));
+    if (info.rate > b->spec.rate) { /* a small filter is better than requested */
+        saving_warn(&info, "increase --items");
     }
 }
 

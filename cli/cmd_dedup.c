@@ -410,12 +410,6 @@ static double dedup_wrong_share(const struct dedup *d)
     return wrong > 0 ? wrong / (unique + wrong) : 0;
 }
 
-static bool dedup_is_overfull(const bg_filter_info *info)
-{
-    return info->kind != BG_KIND_SCALABLE && info->design_items
-           && info->items.low > 1.1 * (double)info->design_items;
-}
-
 /* "1.6 expected (0.0002%)" */
 static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_TEXT])
 {
@@ -438,7 +432,7 @@ static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
              d->options->duplicates ? "seen before" : "dropped",
              dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
              BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
-    if (dedup_is_overfull(info)) {
+    if (filter_is_overfull(info)) {
         say_warning("the filter has a capacity of %s keys and holds about %s: new "
                     "lines are now wrongly dropped at a rate of %s",
                     COUNT_TEXT(info->design_items),
@@ -460,7 +454,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
     json_real(&json, "filter_items", info->items.value);
     json_count(&json, "filter_design_items", info->design_items);
     json_real(&json, "filter_rate", info->rate);
-    json_bool(&json, "overfull", dedup_is_overfull(info));
+    json_bool(&json, "overfull", filter_is_overfull(info));
     json_end(&json);
     const bool good = fflush(d->stats) == 0 && !ferror(d->stats);
     return good ? CLI_OK : say_errno(d->options->stats);

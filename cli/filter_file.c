@@ -565,6 +565,14 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
     return found;
 }
 
+bool filter_is_overfull(const bg_filter_info *info)
+{
+    static const double much = 1.1;
+    return info->kind != BG_KIND_SCALABLE && info->design_items
+           && info->items.low > much * (double)info->design_items
+           && info->rate > much * info->design_rate;
+}
+
 /* Returns the keys starting at `from`. */
 static bg_keys filter_rest(bg_keys keys, size_t from)
 {

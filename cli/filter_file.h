@@ -98,6 +98,11 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done,
                                    size_t *news);
 
+/* Returns whether a filter holds more than 1.1 times the keys that it was created for, and has a
+ * higher rate than it was created for. A scalable filter grows instead, and a window that holds too
+ * many keys in one period may still have the right rate. */
+bool filter_is_overfull(const bg_filter_info *info);
+
 /* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by the note, if
  * there is one. */
 void filter_metadata(const struct key_format *format, const char *note,

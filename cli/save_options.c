@@ -85,19 +85,26 @@ int saving_write(struct saving *saving, bg_filter *filter, const char *path)
     return err ? say_error(path, &why) : CLI_OK;
 }
 
+void saving_warn(const bg_filter_info *info, const char *fix)
+{
+    if (filter_is_overfull(info)) {
+        const bool known = info->design_rate > 0; /* unknown after a fold */
+        say_warning("the filter holds more keys than its capacity of %s, which raises "
+                    "its false-positive rate%s%s to %s; %s",
+                    COUNT_TEXT(info->design_items), known ? " from " : "",
+                    known ? RATE_TEXT(info->design_rate) : "", RATE_TEXT(info->rate),
+                    fix);
+    }
+}
+
 void saving_tell(const bg_filter *filter, const char *path)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    if (say_is_quiet() || bg_filter_get_info(filter, &info)) {
+    if (bg_filter_get_info(filter, &info)) {
         return;
     }
     say_note("%s: %s, about %s keys, %s, false-positive rate %s", path,
              bg_kind_name(info.kind), COUNT_TEXT((uint64_t)(info.items.value + 0.5)),
              BYTES_TEXT(info.bytes), RATE_TEXT(info.rate));
-    if (info.design_items && info.kind != BG_KIND_SCALABLE
-        && info.items.low > 1.1 * (double)info.design_items) {
-        say_warning("the filter holds more keys than its capacity of %s; its "
-                    "false-positive rate is above the requested rate",
-                    COUNT_TEXT(info.design_items));
-    }
+    saving_warn(&info, "build a larger filter");
 }

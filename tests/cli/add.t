@@ -59,7 +59,12 @@ symbolic link
 $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: keys added: 5,000, definitely new: 3,173
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
-! bloomgate add: warning: the filter holds more keys than its capacity of 2,000; its false-positive rate is above the requested rate
+! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.2%; build a larger filter
+
+# The warning is printed even with -q.
+$ seq 5000 | bloomgate build -q -t 1 -n 2000 over2.bg; seq 5000 | bloomgate add -q -t 1 -o over3.bg f.bg
+! bloomgate build: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.3%; increase --items
+! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.2%; build a larger filter
 
 # Duplicates of a key do not fill a cuckoo filter. If a duplicate does not fit, the key can no
 # longer be removed.
@@ -126,6 +131,23 @@ $ seq 100 | bloomgate build -q --kind window w.bg
 ! bloomgate build: a window filter requires --items (the number of distinct keys) if the input is not an uncompressed regular file
 ! Try 'bloomgate build --help'.
 ? 2
+
+# A window keeps its rate when all of its keys arrive in one period, with the number of keys counted
+# or set as plan recommends. A window with too many keys causes a warning, even with -q.
+$ seq 30000 > w; for n in "" "-n 30000" "-n 20000" "-n 10000"; do bloomgate build -qf -t 1 -k window -p 1% $n w.bg w; bloomgate info w.bg | grep -E 'current rate|health'; done
+  current rate 0.119%
+  health       fine
+  current rate 0.119%
+  health       fine
+  current rate 0.487%
+  health       fine
+  current rate 27.9%
+  health       over capacity: the rate is 32.6 times the design rate
+! bloomgate build: warning: the filter holds more keys than its capacity of 10,000, which raises its false-positive rate from 0.854% to 27.9%; increase --items
+
+# A scalable filter grows with its keys, so there is no warning.
+$ seq 1200000 | bloomgate build s.bg; rm s.bg
+! bloomgate build: s.bg: scalable, 1,200,000 keys, 5.2 MiB, false-positive rate 0.2%, ...
 $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg
 ! bloomgate add: s.bg: keys added: 20,000, definitely new: 19,810
 ! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, false-positive rate 0.597%
@@ -159,7 +181,7 @@ $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
 ! bloomgate add: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 ! bloomgate add: healed.bg: keys added: 1, definitely new: 1
 ! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, false-positive rate 17%
-! bloomgate add: warning: the filter holds more keys than its capacity of 100,000; its false-positive rate is above the requested rate
+! bloomgate add: warning: the filter holds more keys than its capacity of 100,000, which raises its false-positive rate from 0.999% to 17%; build a larger filter
 $ head -c 9000 big.bg > short.bg; echo x | bloomgate add short.bg
 ! bloomgate add: short.bg: file size: found 9000 bytes, expected 132360 bytes
 ? 3

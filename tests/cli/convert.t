@@ -155,6 +155,7 @@ $ ls no
 ! ls: cannot access 'no': No such file or directory
 ? 2
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 100 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
+! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 96.4%; increase --items
 ! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no

@@ -34,6 +34,7 @@ $ bloomgate diff --json g4.bg g5.bg
 
 # A different layout.
 $ bloomgate build -q --items 100000 small.bg keys
+! bloomgate build: warning: the filter holds more keys than its capacity of 100,000, which raises its false-positive rate from 0.999% to 12.3%; increase --items
 $ bloomgate diff a.bg small.bg
 filters    different
 layout     different, so a patch contains all blocks

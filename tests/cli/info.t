@@ -124,6 +124,7 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
 $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
       5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,016, which raises its false-positive rate from 0.939% to 80.2%; increase --items
 $ bloomgate info over.bg | grep -E 'rate|health'
   designed for 1,016 keys at a rate of 0.939%
   current rate 80.2%

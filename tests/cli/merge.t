@@ -140,8 +140,11 @@ $ bloomgate merge --forse out.bg a.bg b.bg
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg a
+! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 96.4%; increase --items
 $ bloomgate build -q --items 100 --hash keyed --keyring ring k2.bg b
+! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 93.4%; increase --items
 $ bloomgate build -q --items 100 --hash keyed --keyring other k3.bg b
+! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 93.4%; increase --items
 $ bloomgate merge k.bg k1.bg k2.bg
 ! bloomgate merge: k1.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
@@ -149,6 +152,7 @@ $ bloomgate merge --keyring other k.bg k1.bg k2.bg
 ! bloomgate merge: other: does not contain the secret for k1.bg
 ? 3
 $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
+! bloomgate merge: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 100%; build a larger filter
 $ bloomgate check -c --keyring ring k.bg a b
 2000
 $ cat ring other > rings; chmod 600 rings
@@ -172,6 +176,7 @@ $ bloomgate merge out.bg a.bg damaged.bg
 ? 3
 $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
 ! bloomgate merge: warning: damaged.bg: some blocks are damaged; lookups in them always return "maybe"
+! bloomgate merge: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.373% to 100%; build a larger filter
 $ seq 1500 | bloomgate check -c tolerated.bg
 1500
 

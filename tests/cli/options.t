@@ -161,6 +161,7 @@ $ bloomgate check
 
 # Valid counts are accepted, and invalid counts are reported.
 $ for n in 10 10k 0.01M 1e4 1e+4 2.5k 10KB 10kB 1Ki 1ki 1KiB 1B 010; do bloomgate build -q -f -n $n x.bg ten || echo "$n?"; done
+! bloomgate build: warning: the filter holds more keys than its capacity of 17, which raises its false-positive rate from 0.471% to 2.09%; increase --items
 $ bloomgate build -n 1.5 x.bg ten
 ! bloomgate build: --items: found '1.5', expected a whole number such as 1000, 10k, 5M or 1e6
 ! Try 'bloomgate build --help'.

@@ -82,6 +82,7 @@ whole.bg: intact
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,016, which raises its false-positive rate from 0.939% to 100%; increase --items
 $ bloomgate verify keyed.bg
 keyed.bg: intact, but its canaries cannot be checked without --keyring
 $ bloomgate verify --keyring ring keyed.bg

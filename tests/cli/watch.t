@@ -33,6 +33,7 @@ full.bg
   items       about 996 (948 to 1,045), designed for 216
   fill        [#####################################...] 93.5%
   rate        62.5% now, 0.428% by design
+! bloomgate build: warning: the filter holds more keys than its capacity of 216, which raises its false-positive rate from 0.428% to 62.5%; increase --items
 
 # For a keyed filter, watch shows only the header unless --keyring provides the secret.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
