@@ -567,6 +567,7 @@ static void plan_json_plan(struct json *json, const struct plan_rows *plans,
     json_real(json, "fill", plan->fill);
     plan_json_given(json, "target", plan->target);
     json_count(json, "cache_level", plan->cache_level);
+    json_text(json, "fits_into", report_cache(plans, plan));
     json_count(json, "lines_per_lookup", plan->lines_per_lookup);
     if (plan_has_queries(plans)) {
         json_real(json, "calls_avoided_per_second", plan->calls_avoided);

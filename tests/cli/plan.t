@@ -65,6 +65,14 @@ ribbon  120 MiB  10.1  10    0.0977%         -    -  none      3
 $ bloomgate plan -n 100M -p 0.1% --kind ribbon --machine l3=1Gi,memory=1Gi | grep -E '^ribbon|memory'
 ribbon  120 MiB  10.1  10    0.0977%         -    -  L3        3
 
+# The JSON output contains the same column.
+$ for n in 1k 100k 1M 1G 1e15; do bloomgate plan -n $n -p 1% --kind blocked --machine l1=32Ki,l2=1Mi,l3=32Mi,memory=16Gi --json | grep -o '"fits_into": "[^"]*"'; done
+"fits_into": "L1"
+"fits_into": "L2"
+"fits_into": "L3"
+"fits_into": "memory"
+"fits_into": "none"
+
 # The environment variable BLOOMGATE_MACHINE has the same syntax. --machine takes precedence.
 $ BLOOMGATE_MACHINE=l3=260Mi bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
 blocked L3
@@ -295,7 +303,7 @@ classic, which reads up to 27 cache lines per lookup: a blocked filter would nee
 {'kind': 'ribbon', 'possible': False, 'why': '--folds: found 1 for a ribbon filter, expected 0, because this kind cannot be folded'}
 {'kind': 'window', 'possible': False, 'why': '--folds: found 1, 0, expected 0 for a window'}
 $ python3 -c 'import json; p = json.load(open("plan.json")); print(*p["kinds"][2]); print({k["kind"]: (k["rate"], k["rate_2x"]) for k in p["kinds"]}); print(p["hints"])'
-kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level lines_per_lookup
+kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level fits_into lines_per_lookup
 {'classic': (0.00999745, 0.157027), 'partitioned': (0.00999967, 0.157049), 'blocked': (0.00999777, 0.123354), 'split': (0.00999973, 0.153024), 'register': (0.00999673, 0.0782742), 'counting': (0.00999958, 0.104149), 'cuckoo': (0.0018545, None), 'quotient': (0.00742289, None), 'fuse': (0.00390625, None), 'ribbon': (0.0078125, None), 'scalable': (0.00199993, 0.0020395), 'window': (0.00872809, 0.00873135)}
 ['all keys are known in advance: ribbon needs 863 KiB, 29% less; no keys can be added later', 'keys have to be deleted: cuckoo needs 1.5 MiB, 27% more', 'the number of keys is unknown: scalable needs 1.6 MiB, 39% more; it grows', 'keys have to expire: window needs 2.3 MiB, 98% more', 'there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false positives, 12 times as many']
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
