@@ -404,10 +404,15 @@ static double dedup_wrong(const struct dedup *d)
     return d->drops.wrong < dropped ? d->drops.wrong : dropped;
 }
 
+/* Returns the expected share of new lines that were dropped. If no line was reported new, the share
+ * is the current rate: of the lines whose keys a full filter reports as seen, an expected r / (1 -
+ * r) lines are new (drops_grant), which would be 100% of the new lines. */
 static double dedup_wrong_share(const struct dedup *d)
 {
     const double wrong = dedup_wrong(d), unique = (double)d->drops.unique;
-    return wrong > 0 ? wrong / (unique + wrong) : 0;
+    return !(wrong > 0) ? 0
+           : unique > 0 ? wrong / (unique + wrong)
+                        : d->drops.info.rate;
 }
 
 /* "1.6 expected (0.0002%)" */

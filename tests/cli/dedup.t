@@ -140,6 +140,39 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 ! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ? 5
 
+# A state that holds too many keys, because states were merged or keys were added, ends the run at
+# the first new line. Lines that it already contains are dropped, and the reported share of wrongly
+# dropped lines is not above the rate of the filter.
+$ for i in 1 2 3 4 5 6 7 8; do seq ${i}00000 ${i}09999 | bloomgate dedup -q -n 10k -s part$i > /dev/null; done; bloomgate merge -q eight part?; bloomgate merge -q both part1 part2; bloomgate build -q -t 1 -n 5k built <(seq 500000 550000); rm part?
+! bloomgate merge: warning: the filter holds more keys than its capacity of 10,016, which raises its false-positive rate from 9.95e-05% to 54.5%; build a larger filter
+! bloomgate merge: warning: the filter holds more keys than its capacity of 10,016, which raises its false-positive rate from 9.95e-05% to 0.0367%; build a larger filter
+! bloomgate build: warning: the filter holds more keys than its capacity of 5,000, which raises its false-positive rate from 0.998% to 98.7%; increase --items
+$ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 1 -s $state --stats stats.json new; echo $?; grep -o '"lines.*dupl[^,]*' stats.json; done
+5
+"lines": 0, "unique": 0, "duplicates": 0
+5
+"lines": 0, "unique": 0, "duplicates": 0
+5
+"lines": 0, "unique": 0, "duplicates": 0
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 80,098 keys), and more than 9.95e-05% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
+! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 80,098: new lines are now wrongly dropped at a rate of 54.5%
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 20,054 keys), and more than 9.95e-05% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
+! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 20,054: new lines are now wrongly dropped at a rate of 0.0367%
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 50,821 keys), and more than 0.998% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 6.1 KiB
+! bloomgate dedup: warning: the filter has a capacity of 5,000 keys and holds about 50,821: new lines are now wrongly dropped at a rate of 98.7%
+$ bloomgate build -q -t 1 -n 15k tight <(seq 30000); for state in both tight; do seq 100000 100099 | bloomgate dedup -d -s $state > /dev/null; done; seq 100 | bloomgate dedup -s tight; rm both eight built tight
+! bloomgate build: warning: the filter holds more keys than its capacity of 15,000, which raises its false-positive rate from 0.998% to 12.2%; increase --items
+! bloomgate dedup: 100 lines, 0 unique, 100 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
+! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 20,054: new lines are now wrongly dropped at a rate of 0.0367%
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 29,900 keys), and more than 0.998% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 18.2 KiB
+! bloomgate dedup: warning: the filter has a capacity of 15,000 keys and holds about 29,900: new lines are now wrongly dropped at a rate of 12.2%
+! bloomgate dedup: 100 lines, 0 unique, 100 dropped; wrongly dropped: 0.14 expected (12.2%); blocked filter, 18.2 KiB
+! bloomgate dedup: warning: the filter has a capacity of 15,000 keys and holds about 29,900: new lines are now wrongly dropped at a rate of 12.2%
+
 # Without --items, the lines in regular files are counted first, so the filter is large enough even
 # if the first lines are long.
 $ python3 -c "print(('h' * 4000 + '\n') * 64, end='')" > long; cat long many > mixed
