@@ -645,6 +645,7 @@ static int build_run(struct build *b)
                              .format = &b->format,
                              .threads = flow_threads(b->options->threads),
                              .progress = &b->progress,
+                             .tells_empty = true,
                              .work = b->builder ? build_hash : build_add,
                              .deliver = b->builder ? build_collect : NULL,
                              .context = b };
@@ -652,8 +653,8 @@ static int build_run(struct build *b)
     flow_begin(&b->flow);
     const int code =
         b->options->checkpoint > 0 ? build_run_legs(b) : flow_run(&b->flow);
-    flow_end(&b->flow);
     progress_end(&b->progress);
+    flow_end(&b->flow);
     return code;
 }
 

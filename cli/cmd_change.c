@@ -139,6 +139,7 @@ static int change_run(struct change *c, const struct arguments *arguments,
     const struct change_options *o = c->options;
     struct flow flow = { .format = &c->format,
                          .threads = flow_threads(o->threads),
+                         .tells_empty = true,
                          .work = work,
                          .deliver = deliver,
                          .context = c };

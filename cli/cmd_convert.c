@@ -189,6 +189,7 @@ static int convert_read_keys(const struct convert_options *o,
     }
     struct flow flow = { .format = format,
                          .threads = flow_threads(0),
+                         .tells_empty = true,
                          .deliver = convert_add,
                          .context = k };
     return flow_files(&flow, paths, o->from_keys.count, o->keys.raw, "reading");

@@ -1,6 +1,7 @@
 /* flow.c - see flow.h. */
 #include "flow.h"
 
+#include "number.h"
 #include "say.h"
 #include "stop.h"
 
@@ -31,6 +32,38 @@ void flow_begin(struct flow *flow)
     (void)pthread_cond_init(&flow->turned, NULL);
 }
 
+static void flow_count_odd(struct flow *flow, const struct chunk *chunk)
+{
+    (void)pthread_mutex_lock(&flow->turns);
+    flow->keys += chunk->count;
+    flow->odd.cr += chunk->odd.cr;
+    flow->odd.missing += chunk->odd.missing;
+    flow->odd.empty += chunk->odd.empty;
+    (void)pthread_mutex_unlock(&flow->turns);
+}
+
+/* Reports keys that may be due to an incorrect option. Empty lines are common in text, so they are
+ * reported only where they matter. */
+static void flow_tell_odd(const struct flow *flow)
+{
+    const struct key_oddities *odd = &flow->odd;
+    if (odd->cr) {
+        say_note("keys that end with CR: %s of %s; if lines end with CR LF, use --crlf",
+                 COUNT_TEXT(odd->cr), COUNT_TEXT(flow->keys));
+    }
+    if (odd->missing) {
+        say_note("records without field %s: %s of %s; their keys are empty; check "
+                 "--field and --delimiter",
+                 COUNT_TEXT(flow->format->field), COUNT_TEXT(odd->missing),
+                 COUNT_TEXT(flow->keys));
+    }
+    if (odd->empty && (flow->tells_empty || flow->format->field)) {
+        say_note("empty keys: %s of %s; if they are not keys, remove them from the "
+                 "input",
+                 COUNT_TEXT(odd->empty), COUNT_TEXT(flow->keys));
+    }
+}
+
 void flow_end(struct flow *flow)
 {
     (void)pthread_mutex_destroy(&flow->lock);
@@ -38,6 +71,9 @@ void flow_end(struct flow *flow)
     (void)pthread_cond_destroy(&flow->turned);
     free(flow->rest);
     flow->rest = NULL;
+    if (!flow->silent) {
+        flow_tell_odd(flow);
+    }
 }
 
 bool flow_has_more(const struct flow *flow)
@@ -313,6 +349,7 @@ static void *flow_thread(void *argument)
     bool good = true;
     while (good && flow_take(flow, &chunk)) {
         const int code = keys_split(flow->format, &chunk);
+        flow_count_odd(flow, &chunk);
         good = code ? flow_fail(flow, code)
                     : chunk.count == 0 || !flow->work || flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
@@ -350,9 +387,9 @@ int flow_once(struct flow *flow, const char *what)
     flow->progress = &progress;
     flow_begin(flow);
     const int code = flow_run(flow);
-    flow_end(flow);
     flow->progress = NULL;
     progress_end(&progress);
+    flow_end(flow);
     return code;
 }
 
@@ -383,6 +420,7 @@ int flow_count(const struct flow *like, const struct input *input, uint64_t *rec
     atomic_uint_fast64_t counted = 0;
     struct flow flow = { .format = like->format,
                          .threads = like->threads,
+                         .silent = true,
                          .work = flow_count_chunk,
                          .context = &counted };
     const int code =

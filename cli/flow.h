@@ -33,7 +33,9 @@ struct flow {
     const struct key_format *format;
     unsigned threads;
     struct progress *progress; /* or NULL */
-    uint64_t leg; /* bytes per leg (see flow_run); 0 selects the whole input */
+    uint64_t leg;     /* bytes per leg (see flow_run); 0 selects the whole input */
+    bool tells_empty; /* report empty lines, because their keys are added to a filter */
+    bool silent;      /* do not report odd keys */
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. May be NULL. */
@@ -56,6 +58,8 @@ struct flow {
     pthread_cond_t turned;     /* signaled when one of the fields below changes */
     uint64_t turn, write_turn; /* numbers of the next chunks to deliver and write */
     unsigned busy;             /* number of threads that hold a chunk */
+    uint64_t keys;             /* number of keys so far */
+    struct key_oddities odd;   /* how many of them are odd */
     bool stopped;              /* all threads must stop, with exit code `code` */
     int code;
 };
@@ -66,7 +70,7 @@ unsigned flow_threads(uint64_t wanted);
 /*
  * flow_run processes one leg, which is a section of the input. It returns when the leg or the input
  * ends, or when a step fails. Call flow_begin before the first leg and flow_end after the last leg.
- * Returns an exit code.
+ * Returns an exit code. flow_end reports the numbers of odd keys.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);

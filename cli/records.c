@@ -429,7 +429,8 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* Returns the field that `format` selects, or an empty field if the record has fewer fields. */
+/* Returns the field that `format` selects, or an empty field without data if the record has fewer
+ * fields. */
 static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
 {
     const char *at = record.data, *end = at + record.len;
@@ -446,7 +447,7 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
             return (bg_bytes){ at, (size_t)(stop - at) };
         }
         if (stop == end) {
-            return (bg_bytes){ end, 0 };
+            return (bg_bytes){ NULL, 0 };
         }
         at = stop + 1;
     }
@@ -610,6 +611,22 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
                     shown, record.len > n ? "..." : "");
 }
 
+static bool keys_may_end_with_cr(const struct key_format *format)
+{
+    return format->records != KEY_RECORDS_PREFIXED && format->separator == '\n'
+           && !format->crlf;
+}
+
+/* Counts the key if it is odd. `text` is the key before it is converted to another form. */
+static void keys_count_odd(const struct key_format *format, bool missing, bg_bytes text,
+                           struct key_oddities *odd)
+{
+    odd->missing += missing;
+    odd->empty += !missing && text.len == 0;
+    odd->cr += text.len > 0 && ((const char *)text.data)[text.len - 1] == '\r'
+               && keys_may_end_with_cr(format);
+}
+
 /* Creates the key of record i. `to` has space for the largest possible result. */
 static bool keys_make(const struct key_format *format, struct chunk *chunk, size_t i,
                       char *to)
@@ -619,8 +636,11 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
      * anywhere in that space after quotes and blanks have been removed. */
     char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
+    const bool missing = !text.data;
+    text = missing ? (bg_bytes){ to, 0 } : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
     text = format->trim ? keys_trim(text) : text;
+    keys_count_odd(format, missing, text, &chunk->odd);
     if (format->lower) {
         const char *from = text.data;
         for (size_t j = 0; j < text.len; j++) {
@@ -654,6 +674,7 @@ static bool keys_are_records(const struct key_format *format)
 
 int keys_split(const struct key_format *format, struct chunk *chunk)
 {
+    chunk->odd = (struct key_oddities){ 0 };
     if (!keys_find(format, chunk)) {
         return CLI_FULL;
     }
@@ -663,13 +684,21 @@ int keys_split(const struct key_format *format, struct chunk *chunk)
                    ? keys_make_all(format, chunk)
                    : CLI_FULL;
     }
-    size_t begin = 0;
+    size_t begin = 0, empty = 0, cr = 0;
     for (size_t i = 0; i < chunk->count; i++) {
-        chunk->keys[i] = (bg_bytes){ chunk->bytes + begin, chunk->ends[i] - 1 - begin };
+        const size_t end = chunk->ends[i] - 1;
+        chunk->keys[i] = (bg_bytes){ chunk->bytes + begin, end - begin };
+        empty += end == begin;
+        cr += end > begin && chunk->bytes[end - 1] == '\r';
         begin = chunk->ends[i];
     }
     if (chunk->count && chunk->bytes[chunk->used - 1] != format->separator) {
-        chunk->keys[chunk->count - 1].len++; /* the last record has no separator */
+        bg_bytes *last = &chunk->keys[chunk->count - 1]; /* it has no separator */
+        empty -= last->len == 0 ? 1 : 0;
+        cr -= last->len > 0 && chunk->bytes[chunk->used - 2] == '\r' ? 1 : 0;
+        last->len++;
     }
+    chunk->odd = (struct key_oddities){ .cr = keys_may_end_with_cr(format) ? cr : 0,
+                                        .empty = empty };
     return CLI_OK;
 }

@@ -50,6 +50,13 @@ enum { KEY_RECIPE = 64 };
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE]);
 bool keys_follow(const char *recipe, struct key_format *format);
 
+/* Numbers of keys that may be due to an incorrect option. */
+struct key_oddities {
+    uint64_t cr;      /* keys that end with CR, although --crlf is not set */
+    uint64_t missing; /* records that do not have the field */
+    uint64_t empty;   /* other empty keys */
+};
+
 /* Whole records and their keys. */
 struct chunk {
     char *bytes; /* CHUNK_PAD bytes after `used` are also readable */
@@ -59,6 +66,7 @@ struct chunk {
     uint64_t number; /* position in the sequence of chunks */
 
     size_t count; /* number of records */
+    struct key_oddities odd;
     size_t
         *ends; /* record i is bytes[ends[i - 1] .. ends[i]), including the separator */
     bg_bytes *keys; /* pointers into `bytes` or `arena` */
@@ -88,7 +96,7 @@ bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
  * that may continue in the bytes that follow. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
-/* Finds the records and keys of a chunk. Reports errors. Returns an exit code. */
+/* Finds the records and keys of a chunk, and counts the odd keys. Reports errors. Returns an exit code. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
 
 /* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which

@@ -271,3 +271,38 @@ bloomgate build: --checkpoint: found '1e400', expected a time such as 30s, 5m or
 bloomgate build: --checkpoint: found 'inf', expected a time such as 30s, 5m or 1.5ms
 bloomgate build: --checkpoint: found '1S', expected a time such as 30s, 5m or 1.5ms
 bloomgate build: --checkpoint: found '1 s', expected a time such as 30s, 5m or 1.5ms
+
+# Keys that may be due to an incorrect option are reported once, with the option. -q suppresses the
+# notes.
+$ printf 'a\r\nb\r\n' > crlf; printf 'a,1\nb,2\n' > two; printf 'a\n\nb\n' > blank; for n in 1 2 3; do printf 'a\t\nb\n\nc\td\n'; done > gaps
+$ bloomgate build -f x.bg crlf 2>&1 | head -1; bloomgate check -c x.bg crlf; cat crlf crlf | bloomgate dedup -c 2>&1 | grep -c CR; bloomgate build -f --csv --field 2 x.bg crlf 2>&1 | head -1
+bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+2
+1
+bloomgate build: records without field 2: 2 of 2; their keys are empty; check --field and --delimiter
+! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+$ bloomgate build -f --csv --field 9 x.bg two 2>&1 | head -1; bloomgate check --field 2 -c x.bg two
+bloomgate build: records without field 9: 2 of 2; their keys are empty; check --field and --delimiter
+2
+! bloomgate check: records without field 2: 2 of 2; their keys are empty; check --field and --delimiter
+$ bloomgate build -f x.bg blank 2>&1 | head -1; bloomgate add x.bg blank 2>&1 | head -1; bloomgate check -c x.bg blank; bloomgate dedup -c blank 2>&1 | grep -c empty
+bloomgate build: empty keys: 1 of 3; if they are not keys, remove them from the input
+bloomgate add: empty keys: 1 of 3; if they are not keys, remove them from the input
+3
+0
+? 1
+$ bloomgate dedup --field 2 gaps > /dev/null
+! bloomgate dedup: records without field 2: 6 of 12; their keys are empty; check --field and --delimiter
+! bloomgate dedup: empty keys: 3 of 12; if they are not keys, remove them from the input
+! bloomgate dedup: 12 lines, 2 unique, 10 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
+$ for options in --crlf --trim --null --length-prefixed "--csv --field 1" -q; do bloomgate build -f $options x.bg crlf 2>&1 | grep CR; done; printf 'a,1\r\n' | bloomgate build -f --csv x.bg 2>&1 | grep CR; printf 'x\n\ra' | bloomgate build -f x.bg 2>&1 | grep -E 'CR|empty'; printf 'x\ny' | bloomgate build -f x.bg 2>&1 | grep -E 'CR|empty'; bloomgate build -qf x.bg blank; bloomgate build -qf --field 3 x.bg two; bloomgate build -f x.bg gaps 2>&1 | grep -c without
+bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+0
+? 1
+$ for i in 1 2 3 4 5 6 7 8; do seq 100000 | sed 's/$/\r/'; done > long; bloomgate check -t 8 -c x.bg long
+520
+! bloomgate check: keys that end with CR: 800,000 of 800,000; if lines end with CR LF, use --crlf
+$ for n in 0 -1 x; do bloomgate build -f --field $n x.bg two 2>&1 | head -1; done
+bloomgate build: --field: found '0', expected a whole number of at least 1
+bloomgate build: --field: found '-1', expected a whole number of at least 1
+bloomgate build: --field: found 'x', expected a whole number of at least 1
