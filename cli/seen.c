@@ -361,6 +361,12 @@ static int seen_check_size(struct seen *seen, const char *path)
                         path, grows ? "any number of" : COUNT_TEXT(info.design_items),
                         RATE_TEXT(info.design_rate), BYTES_TEXT(info.bytes));
     }
+    if (o->items && (grows || info.design_items > o->items + BG_CANARY_COUNT)) {
+        say_note("%s: --items has no effect: the state %s%s%s; omit --items, or start "
+                 "a new state",
+                 path, grows ? "grows" : "was created for ",
+                 grows ? "" : COUNT_TEXT(info.design_items), grows ? "" : " keys");
+    }
     return CLI_OK;
 }
 

@@ -173,6 +173,21 @@ $ bloomgate build -q -t 1 -n 15k tight <(seq 30000); for state in both tight; do
 ! bloomgate dedup: 100 lines, 0 unique, 100 dropped; wrongly dropped: 0.14 expected (12.2%); blocked filter, 18.2 KiB
 ! bloomgate dedup: warning: the filter has a capacity of 15,000 keys and holds about 29,900: new lines are now wrongly dropped at a rate of 12.2%
 
+# The size of a state does not change, so a smaller --items has no effect. The note does not appear
+# if all runs have the same --items, or with -q.
+$ bloomgate dedup -q -c -n 1k -s sized lines; for n in 1k 100 "100 -q"; do bloomgate dedup -c -s sized -n $n lines; done; bloomgate dedup -q -c -s grown lines; bloomgate dedup -c -s grown -n 100 lines; rm sized grown
+3
+0
+0
+0
+3
+0
+! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 4.9 KiB
+! bloomgate dedup: sized: --items has no effect: the state was created for 1,016 keys; omit --items, or start a new state
+! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 4.9 KiB
+! bloomgate dedup: grown: --items has no effect: the state grows; omit --items, or start a new state
+! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
+
 # Without --items, the lines in regular files are counted first, so the filter is large enough even
 # if the first lines are long.
 $ python3 -c "print(('h' * 4000 + '\n') * 64, end='')" > long; cat long many > mixed
