@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -149,14 +148,11 @@ static double info_foreign_keys(const bg_foreign_info *f)
 /* Collects the facts. `file` was opened by filter_open, or contains only the header of a file. */
 static int info_find(const struct filter_file *file, struct info_facts *facts)
 {
-    struct stat about;
     *facts = (struct info_facts){ .path = file->path, .complete = true };
     if (!file->foreign) {
         return info_find_ours(file, facts);
     }
-    facts->file_bytes = stat(file->path, &about) == 0 && about.st_size > 0
-                            ? (uint64_t)about.st_size
-                            : 0;
+    facts->file_bytes = file->foreign_bytes;
     facts->foreign.struct_size = sizeof facts->foreign;
     if (bg_foreign_get_info(file->foreign, &facts->foreign)) {
         return say_data("%s: cannot read the properties of the filter", file->path);

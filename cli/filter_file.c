@@ -419,6 +419,7 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         return code;
     }
     code = filter_slurp(path, &all);
+    file->foreign_bytes = all.n;
     if (!code && said) {
         file->foreign = filter_read_foreign(said, &all, &how, &why);
         code = file->foreign ? CLI_OK : say_error(path, &why);

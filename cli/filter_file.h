@@ -29,6 +29,7 @@ struct filter_file {
     const char *path;
     bg_filter *filter; /* set for a bloomgate file; otherwise `foreign` is set */
     bg_foreign *foreign;
+    uint64_t foreign_bytes;  /* size of a foreign file, which may come from a pipe */
     bg_file_info about;      /* for bloomgate files */
     char recipe[KEY_RECIPE]; /* how the file's keys are converted; see keys_follow */
     struct bg_keyring *ring;

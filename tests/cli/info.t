@@ -364,3 +364,10 @@ $ cp blocked.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; bloomga
 $ bloomgate info blocked.bg > /dev/full
 ! bloomgate info: stdout: No space left on device
 ? 4
+
+# The size of a foreign filter from stdin is the number of bytes read.
+$ seq 100 > some; bloomgate convert -q --to guava --from-keys some -n 100 guava.bin; for f in guava.bin -; do bloomgate info $f < guava.bin | grep file; done; cat guava.bin | bloomgate info --json - | grep -o '"file_bytes": [0-9]*'; wc -c < guava.bin
+  file         126 bytes
+  file         126 bytes
+"file_bytes": 126
+126
