@@ -155,6 +155,7 @@ $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
 ! bloomgate merge: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 100%; build a larger filter
 $ bloomgate check -c --keyring ring k.bg a b
 2000
+! bloomgate check: k.bg: holds more keys than its capacity of 116; its false-positive rate is 100%; build a larger filter
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets; build both filters with the same secret
@@ -179,6 +180,7 @@ $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
 ! bloomgate merge: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.373% to 100%; build a larger filter
 $ seq 1500 | bloomgate check -c tolerated.bg
 1500
+! bloomgate check: tolerated.bg: holds more keys than its capacity of 2,000; its false-positive rate is 100%; build a larger filter
 
 # Folding.
 $ bloomgate fold half.bg both.bg

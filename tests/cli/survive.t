@@ -251,6 +251,7 @@ $ bloomgate build -qf -n 3000 -p 1e-6 --field 1 --shard 3/3 part3.bg copy; bloom
 $ for i in 1 2; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/2 half$i.bg parts; done; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg copy; bloomgate merge -q two.bg half1.bg part1.bg part2.bg half2.bg part3.bg; bloomgate check -c two.bg parts copy
 6000
 ! bloomgate merge: warning: the filter holds more keys than its capacity of 3,000, which raises its false-positive rate from 9.88e-05% to 0.0305%; build a larger filter
+! bloomgate check: two.bg: holds more keys than its capacity of 3,000; its false-positive rate is 0.0305%; build a larger filter
 $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 ! bloomgate build: --note: must not contain a line that starts with 'bloomgate-part: ', which is reserved for --shard
 ! Try 'bloomgate build --help'.
