@@ -58,7 +58,8 @@ class Terminal:
 
     def ends(self, code):
         """Waits for the command to exit, and checks its exit code."""
-        found = self.shows(rf"(?m)^(?:\^C)?ended {self.commands} (\d+)$").group(1)
+        # If the command was typed before `clear` had ended, the line starts with the prompt.
+        found = self.shows(rf"(?m)^(?:\$ |\^C)*ended {self.commands} (\d+)$").group(1)
         assert found == str(code), f"expected exit code {code}, got {found}:\n{self.screen()}"
 
     def shows(self, pattern, codes=False):
