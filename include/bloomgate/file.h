@@ -89,9 +89,8 @@ typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _FROZEN, _NO_CANARIES */
     uint64_t generation;  /* user-defined generation number; determines the canaries */
-    uint64_t
-        created; /* seconds since 1970, or BG_CREATED_UNKNOWN; 0 selects the current
-                    time */
+    /* Seconds since 1970, or BG_CREATED_UNKNOWN; 0 selects the current time. */
+    uint64_t created;
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
     const char *metadata; /* user-defined lines of UTF-8 text, for example to record how
                              keys are normalized; or NULL */
