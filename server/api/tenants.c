@@ -2,8 +2,9 @@
  * api/tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
- * created or uses them. The sums for all users are computed in one pass over all filters. A filter's adds count only for
- * users that may add keys to it, and its queries only for users that may read it.
+ * created or uses them. The sums for all users are computed in one pass over all filters. A
+ * filter's adds count only for users that may add keys to it, and its queries only for users that
+ * may read it.
  */
 #include "api/handlers.h"
 #include "core/server.h"
@@ -56,13 +57,10 @@ static void tenants_take(void *context, const struct user *user,
 
 static bool tenant_may_run_adds(const struct server *server, const struct user *user)
 {
-    static const char *const names[] = { "BG.ADD",   "BG.MADD",   "BF.ADD",
-                                         "BF.MADD",  "BF.INSERT", "CF.ADD",
-                                         "CF.ADDNX", "CF.INSERT", "CF.INSERTNX" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct command *command =
-            command_find(server->commands, (bg_bytes){ names[i], strlen(names[i]) });
-        if (command && user_may_run(user, command)) {
+    for (size_t i = 0; i < command_count(server->commands); i++) {
+        const struct command *command = command_at(server->commands, i);
+        if (command->behavior.effect == EFFECT_ADDS && command->flags & COMMAND_CLAIMS
+            && user_may_run(user, command)) {
             return true;
         }
     }
