@@ -847,6 +847,7 @@ TEST(check__long_messages_end_after_a_word)
     CHECK(n > SETTINGS_WHY - 20 && n <= SETTINGS_WHY);
     CHECK(strstr(told.mistakes, "word ...\n") || strstr(told.mistakes, "long ...\n"));
     value[SETTINGS_WHY - 1 - 8] = 0; /* the longest text that fits */
+    settings_draft_free(&draft);
     begin();
     CHECK(!settings_mistake(&draft, "conf:1", "%s", value));
     CHECK(!strstr(told.mistakes, "..."));
