@@ -167,10 +167,6 @@ $ bloomgate add i.bg missing
 ! bloomgate add: missing: No such file or directory
 ? 4
 $ cmp i.bg before.bg
-$ cp f.bg before.bg; mkfifo endless; timeout --preserve-status -s INT 1 bloomgate add f.bg <> endless
-? 130
-$ cmp f.bg before.bg; ls *tmp* 2>/dev/null
-? 2
 
 # Damaged, truncated and newer files are refused, and so are files that are not filters, directories
 # and missing files.

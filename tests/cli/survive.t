@@ -175,6 +175,9 @@ old.bg
 old.bg.bloomgate-lock
 $ . $CLI_TESTS/signals.sh; mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; catches $! INT; kill -INT $!; wait $!; echo $?
 130
+$ . $CLI_TESTS/signals.sh; cp numbers.bg added.bg; mkfifo ADD; bloomgate add added.bg < ADD & exec 3> ADD; seq -f 'new %.0f' 100 >&3; catches $! INT; kill -INT $!; wait $!; echo $?; cmp added.bg numbers.bg; ls added.bg*
+130
+added.bg
 
 # On SIGINT, SIGTERM, SIGHUP or SIGXCPU, dedup saves the lines it has already printed before it
 # exits. The test sends the signal after reading a printed line.
