@@ -309,10 +309,12 @@ typedef struct bg_filter_info {
     uint32_t k;            /* bits per key */
     uint32_t foldable;     /* number of times the filter can be folded */
     uint64_t design_items; /* number of keys in the spec, or 0 */
-    double design_rate;    /* predicted rate at design_items before any fold, or 0 */
+    double design_rate;    /* requested rate; if a size was requested instead, the
+                              predicted rate at design_items before any fold; or 0 */
     uint64_t ones;         /* number of set bits, counters above 0, or slots in use */
     double fill;           /* `ones` as a share of all bits, counters or slots */
-    bg_estimate items;     /* number of distinct keys, estimated from the fill */
+    bg_estimate items;     /* number of distinct keys without the canaries, estimated
+                              from the fill */
     double rate;           /* predicted false-positive rate at this fill */
     bg_hash_profile hash;
     uint64_t hash_check; /* see bg_hasher_check */
@@ -329,6 +331,8 @@ typedef struct bg_filter_info {
                            windows of generations (current period): keys beyond the
                            capacity of their layer, added by a merge or because memory
                            ran out; `rate` may then exceed the target */
+    uint32_t canaries;  /* number of canaries in the filter (file_tools.h) */
+    uint32_t reserved;  /* 0 */
 } bg_filter_info;
 
 /*

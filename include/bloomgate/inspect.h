@@ -71,6 +71,44 @@ BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double 
  */
 BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
 
+/* ---- Health ---------------------------------------------------------------------- */
+
+/* How urgently a filter needs attention. */
+typedef enum bg_health {
+    BG_HEALTH_FINE = 0,
+    BG_HEALTH_WATCH = 1, /* rebuild the filter when convenient */
+    BG_HEALTH_ACT = 2    /* rebuild the filter now */
+} bg_health;
+
+/* The limits of the health rule: ratios of the rate to the requested rate, and of the number of
+ * keys to the capacity. The CLI, service, metrics and alerts use no other limits. */
+#define BG_HEALTH_RATE_WATCH  1.25
+#define BG_HEALTH_RATE_ACT    2.0
+#define BG_HEALTH_ITEMS_WATCH 0.9
+#define BG_HEALTH_ITEMS_ACT   1.05
+
+/*
+ * Judges a filter by its info: BG_HEALTH_ACT if it is degraded or has overflowed, else the result
+ * of comparing its rate with design_rate, the requested rate. A rate that is too high only by
+ * chance, as in a filter with a few dozen keys, is fine. Returns BG_HEALTH_FINE if the requested
+ * rate is unknown, and for NULL or an unknown struct_size.
+ * Thread safety: MT-Safe. Cost: microseconds.
+ */
+BG_API bg_health bg_filter_health(const bg_filter_info *info);
+
+/* Compares a rate with the requested rate; 0 as the requested rate means that it is unknown.
+ * Thread safety: MT-Safe. */
+BG_API bg_health bg_health_of_rate(double rate, double target);
+
+/*
+ * Compares the number of keys with the capacity; 0 as the capacity means that it is unknown or
+ * unlimited. BG_HEALTH_WATCH means that the filter is nearly full or full, and BG_HEALTH_ACT that
+ * it certainly holds more keys than it was designed for. Thread safety: MT-Safe.
+ */
+BG_API bg_health bg_health_of_items(bg_estimate items, uint64_t capacity);
+
+/* ---- Predictions ------------------------------------------------------------------ */
+
 /*
  * Measures the hashing speed on this machine and sets plan->keyed_hash_ns. The measurement takes a
  * few milliseconds.

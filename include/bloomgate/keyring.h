@@ -102,6 +102,19 @@ BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,
 BG_API BG_MUST_CHECK bg_err bg_keyring_append(const char *path, const char *name,
                                               bg_errinfo *info);
 
+/*
+ * Adds an existing secret to a keyring file, as bg_keyring_append does. The new line is
+ * marked as retired: filters that use the secret can be opened, and new filters still use
+ * the current secret. Does nothing if the file already contains the secret under this key
+ * id. The function copies the secret.
+ * Errors: those of bg_keyring_append; BG_EINCOMPAT if the file contains a different secret
+ * under this key id.
+ * Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_keyring_import(const char *path, const char *name,
+                                              const uint8_t secret[BG_SECRET_BYTES],
+                                              bg_errinfo *info);
+
 #ifdef __cplusplus
 }
 #endif

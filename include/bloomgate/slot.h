@@ -50,6 +50,7 @@
 #include "bloomgate/export.h"
 #include "bloomgate/file.h"
 #include "bloomgate/filter.h"
+#include "bloomgate/inspect.h"
 #include "bloomgate/keys.h"
 #include "bloomgate/memory.h"
 
@@ -754,7 +755,7 @@ typedef struct bg_slot_health {
     double honest_per_insert; /* bits that a key would set without an attack */
     bool polluted;            /* true if bits_per_insert is significantly higher than
                                  honest_per_insert */
-    uint32_t reserved;
+    uint32_t rate_health; /* a bg_health (inspect.h): `rate` compared with `target` */
 } bg_slot_health;
 
 /*
@@ -802,7 +803,7 @@ typedef struct bg_policy {
 
 #define BG_POLICY_INIT                                                                 \
     {                                                                                  \
-        sizeof(bg_policy), 0, 0.9, 1.25, 1.5, 0                                        \
+        sizeof(bg_policy), 0, BG_HEALTH_ITEMS_WATCH, BG_HEALTH_RATE_WATCH, 1.5, 0      \
     }
 
 /*

@@ -88,11 +88,14 @@ typedef struct bg_spec {
                   (default), 4 or 8 (fewer layers are faster to query, but the last
                   layer is emptier). 0 selects the default, and is required for other
                   kinds */
-    uint32_t shards;    /* number of parts, 2 to 65536; 0 or 1 creates an undivided
-                           filter. The hash of a key selects its part. Parts share no
-                           memory, so writers of kinds with locks or counters rarely
-                           collide. Not supported for static kinds and windows */
-    uint32_t reserved;  /* 0 */
+    uint32_t shards; /* number of parts, 2 to 65536; 0 or 1 creates an undivided
+                        filter. The hash of a key selects its part. Parts share no
+                        memory, so writers of kinds with locks or counters rarely
+                        collide. Not supported for static kinds and windows */
+    uint32_t
+        canaries; /* number of canaries (file_tools.h) that will be added. The filter
+                     has space for them in addition to `items`, and does not count
+                     them as keys. Ignored for windows, which forget them */
     uint64_t max_bytes; /* refuse filters above this size; 0 means no limit */
     bg_hash_spec hash;  /* all zero selects `fast` with seed 0 */
     const bg_allocator *allocator; /* NULL selects memory from the OS, in 2 MiB pages

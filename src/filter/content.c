@@ -56,7 +56,7 @@ static bg_err recipe_make_plain(const struct bgi_recipe *recipe, const bg_spec *
         return recipe_refuse(recipe, info);
     }
     g.items = recipe->items;
-    g.rate = recipe->rate;
+    g.target = recipe->rate;
     return bgi_filter_make(&g, spec, hasher, filter, info);
 }
 

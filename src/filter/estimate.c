@@ -58,12 +58,13 @@ void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *m)
     bgi_filter_measure_part(filter, 0, m);
 }
 
-static bg_estimate estimate_items(const struct bgi_measure *m)
+/* Estimates the number of keys other than the canaries. */
+static bg_estimate estimate_items(const struct bgi_measure *m, uint32_t canaries)
 {
-    double error = estimate_z * m->error;
+    double error = estimate_z * m->error, items = m->items - canaries;
     bool full = m->ones >= m->of || m->overflowed;
-    return (bg_estimate){ m->items, fmax(0, m->items - error),
-                          full ? HUGE_VAL : m->items + error };
+    return (bg_estimate){ fmax(0, items), fmax(0, items - error),
+                          full ? HUGE_VAL : fmax(0, items + error) };
 }
 
 double bg_filter_fill(const bg_filter *filter)
@@ -136,6 +137,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
                      double *missed)
 {
     struct bgi_measure m;
+    const uint32_t canaries = __atomic_load_n(&filter->canaries, __ATOMIC_RELAXED);
     bgi_filter_measure_part(filter, most, &m);
     *missed = m.missed;
     bg_filter_info all = {
@@ -150,7 +152,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
         .design_rate = filter->design_rate,
         .ones = m.ones,
         .fill = (double)m.ones / (double)m.of,
-        .items = estimate_items(&m),
+        .items = estimate_items(&m, canaries),
         .rate = m.overflowed ? 1 : m.rate,
         .hash = bg_hasher_profile(&filter->hasher),
         .hash_check = bg_hasher_check(&filter->hasher),
@@ -161,6 +163,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
         .overflowed = m.overflowed,
         .degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED),
         .saturated = m.saturated,
+        .canaries = canaries,
     };
     memcpy(info, &all, info->struct_size);
 }
@@ -218,9 +221,10 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
     bgi_filter_measure(a, &in_a);
     bgi_filter_measure(b, &in_b);
     bgi_filter_measure_or(a, b, &either);
-    bg_overlap o = { .a = estimate_items(&in_a),
-                     .b = estimate_items(&in_b),
-                     .either = estimate_items(&either) };
+    const uint32_t most = a->canaries > b->canaries ? a->canaries : b->canaries;
+    bg_overlap o = { .a = estimate_items(&in_a, a->canaries),
+                     .b = estimate_items(&in_b, b->canaries),
+                     .either = estimate_items(&either, most) };
     double sa = estimate_deviation(o.a), sb = estimate_deviation(o.b);
     double se = estimate_deviation(o.either);
     double sboth = sqrt(sa * sa + sb * sb + se * se);

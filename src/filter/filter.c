@@ -122,8 +122,9 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
         bgi_kind_ops(g->kind, g->k, spec->flags & BG_SPEC_EXCLUSIVE, bg_cpu_current()),
         spec, hasher);
     f->bytes = bits;
+    f->canaries = spec->canaries;
     f->design_items = g->items;
-    f->design_rate = g->rate;
+    f->design_rate = g->target;
     f->core.words = spec->flags & BGI_BARE ? NULL : base;
     f->core.units = g->units;
     f->core.k = g->k;
@@ -200,7 +201,11 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
     }
     const struct bgi_composed *composed = bgi_spec_composed(spec);
     if (composed) {
-        return composed->create(spec, filter, info);
+        err = composed->create(spec, filter, info);
+        if (!err && spec->kind != BG_KIND_WINDOW) {
+            (*filter)->canaries = spec->canaries;
+        }
+        return err;
     }
     err = filter_solve_empty(spec, &g, info);
     err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
@@ -299,15 +304,15 @@ bool bgi_filter_doubt(bg_filter *filter)
 static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,
                              uint32_t flags, bg_filter **filter, bg_errinfo *info)
 {
-    /* A folded filter keeps its design rate. A resized filter, whose k differs, has another
-     * capacity and no design rate. */
+    /* A folded or resized filter keeps its design: the keys and the rate that were requested. */
     struct bgi_geometry g = { .kind = like->kind,
                               .k = k,
                               .units = units,
                               .items = like->design_items,
-                              .rate = k == like->core.k ? like->design_rate : 0 };
+                              .target = like->design_rate };
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = flags;
+    spec.canaries = like->canaries;
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
     *filter = NULL;
     return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
@@ -329,10 +334,14 @@ bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filte
                         bg_errinfo *info)
 {
     *filter = NULL;
-    return like->kind->composed
-               ? like->kind->composed->similar(like, flags, filter, info)
-               : filter_similar(like, like->core.units, like->core.k, flags, filter,
-                                info);
+    const bg_err err =
+        like->kind->composed
+            ? like->kind->composed->similar(like, flags, filter, info)
+            : filter_similar(like, like->core.units, like->core.k, flags, filter, info);
+    if (!err) {
+        (*filter)->canaries = 0;
+    }
+    return err;
 }
 
 bg_err bg_filter_create_like(const bg_filter *filter, bg_filter **empty,
@@ -403,6 +412,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
+    (*copy)->canaries = __atomic_load_n(&filter->canaries, __ATOMIC_RELAXED);
     /* This check must come after all words have been read. */
     err = bgi_filter_check_mapping(filter, info);
     if (err) {
@@ -418,6 +428,7 @@ void bg_filter_clear(bg_filter *filter)
         return;
     }
     filter->degraded = false;
+    filter->canaries = 0;
     if (filter->kind->composed) {
         filter->kind->composed->clear(filter);
         return;

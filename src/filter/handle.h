@@ -32,6 +32,7 @@ struct bg_filter {
     bg_cpu cpu;
     uint32_t flags;
     uint32_t shards;            /* 0 if not sharded */
+    uint32_t canaries;          /* keys in the filter that are canaries */
     bool degraded;              /* all bits of damaged words have been set */
     struct bgi_mapping mapping; /* the mapped file that contains the words, if any */
 };
@@ -64,6 +65,7 @@ struct bgi_geometry {
     uint64_t units;
     uint64_t items;   /* the design capacity, or 0 if not specified */
     double rate;      /* predicted rate for `items` keys, or 0 if `items` is 0 */
+    double target;    /* requested rate, or `rate` if a size was requested */
     char reason[160]; /* explains why this kind and k were chosen */
 };
 
@@ -78,7 +80,8 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
 /* Checks the size, kind, flags and allocator of a spec. */
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 
-/* Creates an empty filter with a given geometry. Only the spec's flags and allocator are used. */
+/* Creates an empty filter with a given geometry. Only the spec's flags, allocator and canaries are
+ * used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
 
@@ -116,6 +119,10 @@ void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
 void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed);
+
+/* Returns the rate that the health rule compares with the target (judge.c): the filter's rate, or
+ * a lower rate if the filter's rate may be too high only by chance. */
+double bgi_judge_rate(const bg_filter_info *info);
 
 /* Returns the standard deviation from which an interval was computed. The interval's lower bound is
  * at least 0, and its upper bound may be infinite. */

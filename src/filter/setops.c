@@ -147,6 +147,9 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (other->degraded) {
         __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
     }
+    if (other->canaries > filter->canaries) { /* usually the same canaries */
+        __atomic_store_n(&filter->canaries, other->canaries, __ATOMIC_RELAXED);
+    }
     err = setops_merge(filter, other, info);
     return err ? err : bgi_filter_check_mapping(other, info);
 }
@@ -227,5 +230,8 @@ bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
             bg_kind_name(filter->kind->id));
     }
     const bg_err err = filter->kind->composed->compact(filter, compacted, info);
+    if (!err) {
+        (*compacted)->canaries = filter->canaries;
+    }
     return err ? err : setops_keep(filter, compacted, info);
 }

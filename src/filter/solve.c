@@ -27,6 +27,11 @@ static const double solve_bits_max = 1024;                 /* bits per key */
 static const double solve_items_max = 72057594037927936.0; /* 2^56 */
 static const double solve_ln2 = 0.693147180559945309;
 
+/* Canaries need as much space as other keys. Among more keys than this multiple, the additional
+ * space is negligible and is not reserved, except for kinds that accept only a limited number of
+ * keys. */
+enum { SOLVE_CANARIES_MAX = 65536, SOLVE_MANY = 100 };
+
 bool bgi_geometry_bytes(const struct bgi_geometry *g, uint64_t *bytes)
 {
     size_t unused;
@@ -83,8 +88,8 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
                        "BG_SPEC_SMALL_PAGES, BG_SPEC_SCATTERED or 0",
                        "0x%x", spec->flags);
     }
-    if (spec->reserved) {
-        return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
+    if (spec->canaries > SOLVE_CANARIES_MAX) {
+        return bgi_err(info, BG_EINVAL, "canaries", "0 to 65536", "%u", spec->canaries);
     }
     if (spec->allocator && (!spec->allocator->allocate || !spec->allocator->release)) {
         return bgi_err(info, BG_EINVAL, "allocator",
@@ -381,6 +386,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                              bg_kind_name(g->kind->id));
     }
     g->rate = g->items ? solve_rate(g) : 0;
+    g->target = spec->rate > 0 ? spec->rate : g->rate;
     return BG_OK;
 }
 
@@ -466,6 +472,15 @@ static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo
     return BG_OK;
 }
 
+/* Returns for how many canaries a filter of `items` keys needs space. */
+static uint64_t solve_canaries(const bg_spec *spec, uint64_t items)
+{
+    const bool limited = (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_FILLS_UP) != 0;
+    return items && (limited || items < SOLVE_MANY * (uint64_t)spec->canaries)
+               ? spec->canaries
+               : 0;
+}
+
 bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
                  bg_errinfo *info)
 {
@@ -480,11 +495,13 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
     if (growth <= 1) {
         geometry->items = spec->items; /* exact even above 2^53 */
     }
-    if (spec->kind == BG_KIND_AUTO) {
-        return solve_auto(spec, geometry, info);
-    }
-    err = solve_as((bg_kind)spec->kind, spec, geometry, info);
-    if (!err) {
+    const uint64_t canaries = solve_canaries(spec, geometry->items);
+    geometry->items += canaries;
+    err = spec->kind == BG_KIND_AUTO
+              ? solve_auto(spec, geometry, info)
+              : solve_as((bg_kind)spec->kind, spec, geometry, info);
+    geometry->items -= canaries;
+    if (!err && spec->kind != BG_KIND_AUTO) {
         (void)snprintf(geometry->reason, sizeof geometry->reason, "%s: as requested",
                        bg_kind_name(geometry->kind->id));
     }

@@ -246,6 +246,17 @@ static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
     return false;
 }
 
+/* Notes a key that is a false positive. */
+static void gate_note_wasted(bg_gate *gate, bg_bytes key)
+{
+    const uint64_t place = gate_place(gate, key);
+    _Atomic uint64_t *word = &gate->wasted[(place >> 6) % GATE_WASTED];
+    const uint64_t bit = UINT64_C(1) << place % 64;
+    if (!(atomic_load_explicit(word, memory_order_relaxed) & bit)) {
+        (void)atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+    }
+}
+
 /* Updates the statistics, the breaker and the cache with the store's answer. */
 static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
                                         struct gate_call *call, bg_store_answer answer)
@@ -257,6 +268,9 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     call->elapsed = call->elapsed < GATE_LONGEST ? call->elapsed : GATE_LONGEST;
     gate_count(line, GATE_STORE_CALLS, 1);
     gate_count(line, GATE_STORE_NS, call->elapsed);
+    if (answer == BG_STORE_ABSENT && !call->audit && !call->denied) {
+        gate_note_wasted(gate, key);
+    }
     if (call->audit) {
         gate_count(line, GATE_AUDITS, 1);
     } else if (gate->recent && answer == BG_STORE_ABSENT) {

@@ -12,12 +12,18 @@
  *   - A new base has its own rate, so observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
- * lookups of one key are not independent and make the interval too narrow. So the observed rate is
- * a reason to rebuild only after GATE_OBSERVED_MIN lookups of absent keys; otherwise, one unlucky
- * lookup could cause a rebuild.
+ * lookups of one key are not independent and make the interval too narrow. For the decision to
+ * rebuild, repeated lookups of a false positive therefore count once: a client that looks up one
+ * deleted key a million times must not cause a full scan of the backing store. The different keys
+ * are counted by linear counting: with n of m bits zero, about m ln(m / n) keys were seen (Whang et
+ * al., 1990). And a rebuild requires GATE_OBSERVED_MIN lookups of absent keys, because one unlucky
+ * lookup is not evidence.
  */
 #include "gate/gate_body.h"
 
+#include "base/bits.h"
+
+#include <math.h>
 #include <string.h>
 
 /* Minimum number of observed absent keys for a rebuild because of the observed rate. */
@@ -87,19 +93,38 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
     if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
         gate->before = gate_see(gate, sums);
+        for (size_t i = 0; i < GATE_WASTED; i++) {
+            atomic_store_explicit(&gate->wasted[i], 0, memory_order_relaxed);
+        }
         atomic_store(&gate->bases, bases);
     }
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Returns the observations of absent keys since the current base was published. */
-static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
+/* Returns about how many different keys were false positives of the current base. */
+static uint64_t gate_distinct(const bg_gate *gate)
+{
+    const double bits = 64.0 * GATE_WASTED;
+    uint64_t ones = 0;
+    for (size_t i = 0; i < GATE_WASTED; i++) {
+        ones += (uint64_t)bgi_popcount64(
+            atomic_load_explicit(&gate->wasted[i], memory_order_relaxed));
+    }
+    const double zeros = bits - (double)ones;
+    return zeros > 0 ? (uint64_t)(bits * log(bits / zeros) + 0.5) : UINT64_MAX;
+}
+
+/* Returns the observations of absent keys since the current base was published, with at most
+ * `distinct` false positives. */
+static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all,
+                                      uint64_t distinct)
 {
     (void)pthread_mutex_lock(&gate->lock);
     const struct gate_seen before = gate->before;
     (void)pthread_mutex_unlock(&gate->lock);
+    const uint64_t maybe = gate_less(all.maybe, before.maybe);
     return gate_see_reported((struct gate_seen){
-        .maybe = gate_less(all.maybe, before.maybe),
+        .maybe = maybe < distinct ? maybe : distinct,
         .no = gate_less(all.no, before.no),
         .may_maybe = gate_less(all.may_maybe, before.may_maybe),
         .may_no = gate_less(all.may_no, before.may_no),
@@ -165,7 +190,7 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats
     gate_watch_base(gate, bases);
     gate_sum(gate, sums);
     gate_fill_in(gate, sums, stats);
-    struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
+    struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums), UINT64_MAX);
     stats->observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
     stats->doubtful = gate_in_doubt(gate);
     if (gate->recent) {
@@ -189,12 +214,15 @@ bg_err bg_gate_get_info(const bg_gate *gate, const bg_slot_health *health,
     return BG_OK;
 }
 
-/* Returns whether the observed rate is based on enough lookups for a decision. */
-static bool gate_has_seen_enough(bg_gate *gate)
+/* Sets *observed to the observed rate, in which each false positive counts once. Returns whether it
+ * is based on enough lookups for a decision. */
+static bool gate_observe(bg_gate *gate, bg_estimate *observed)
 {
     uint64_t sums[GATE_COUNTERS];
     gate_sum(gate, sums);
-    const struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
+    const struct gate_seen seen =
+        gate_see_base(gate, gate_see(gate, sums), gate_distinct(gate));
+    *observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
     return seen.maybe + seen.no >= GATE_OBSERVED_MIN;
 }
 
@@ -208,8 +236,9 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     if (bg_gate_get_info(gate, NULL, &stats) != BG_OK) {
         return bgi_err(info, BG_EINVAL, "gate", "a gate", "NULL");
     }
+    bg_estimate observed;
     uint32_t why = bg_slot_advise(gate->slot, policy ? policy : &usual,
-                                  gate_has_seen_enough(gate) ? &stats.observed : NULL);
+                                  gate_observe(gate, &observed) ? &observed : NULL);
     /* A filter that had no space for a key needs a rebuild, too. */
     if (stats.doubtful) {
         why |= BG_REASON_DEGRADED;

@@ -64,6 +64,8 @@ struct gate_seen {
     uint64_t reported_absent;   /* reported answers for keys that were absent */
 };
 
+enum { GATE_WASTED = 64 }; /* words of `wasted` */
+
 struct bg_gate {
     /* These members are read by every lookup, and rarely or never written. */
     bg_slot *slot;
@@ -87,6 +89,9 @@ struct bg_gate {
     pthread_mutex_t lock;           /* protects `before` */
     /* The observations from before the current base was published. */
     struct gate_seen before;
+    /* A bit for each false positive of the current base, at the position of the key's hash. The
+     * number of one bits shows how many different keys there were. */
+    _Atomic uint64_t wasted[GATE_WASTED];
     _Alignas(64) struct gate_rare rare;
 };
 

@@ -113,10 +113,10 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* Adds the statistics of one filter. During a migration, the new base contains some of the old
+/* Adds the statistics of one filter. *judged is the combined rate for the health rule. During a migration, the new base contains some of the old
  * base's keys, so only the larger of the two key counts is used. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
-                       const bg_filter_info *info, bg_estimate *bases)
+                       const bg_filter_info *info, bg_estimate *bases, double *judged)
 {
     health->degraded |= info->degraded;
     health->overflowed |= info->overflowed;
@@ -125,6 +125,7 @@ static void health_add(bg_slot_health *health, const struct view_member *member,
     health->ones += info->ones;
     health->fill = info->fill > health->fill ? info->fill : health->fill;
     health->rate = 1 - (1 - health->rate) * (1 - info->rate);
+    *judged = 1 - (1 - *judged) * (1 - bgi_judge_rate(info));
     if (member->role == BG_ROLE_DELTA) {
         health_add_estimate(&health->items, &info->items);
         health->capacity += info->design_items;
@@ -217,19 +218,14 @@ static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
     return bg_observed_rate(hits, BG_SLOT_PROBES);
 }
 
-bg_err bg_slot_get_health(const bg_slot *slot, bg_slot_health *health)
-{
-    return bg_slot_sample_health(slot, 0, health);
-}
-
-bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
-                             bg_slot_health *health)
+/* Fills in `health` from a sample of about `max_bytes` bytes of each part. Sets *judged to the rate
+ * that the health rule compares with the target. */
+static bg_err health_examine(const bg_slot *slot, uint64_t max_bytes,
+                             bg_slot_health *health, double *judged)
 {
     bg_estimate bases = { 0, 0, 0 };
     bgi_grace_token token;
-    if (!slot || !health || health->struct_size != sizeof *health) {
-        return BG_EINVAL;
-    }
+    *judged = 0;
     *health = (bg_slot_health){ .struct_size = sizeof *health };
     const struct slot_marks marks = health_marks(slot);
     const struct view *view = slot_enter(slot, &token);
@@ -243,7 +239,7 @@ bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
         }
         bgi_filter_info(member->filter, max_bytes, &info, &missed);
         health->filters++;
-        health_add(health, member, &info, &bases);
+        health_add(health, member, &info, &bases, judged);
         if (member->filter == watched) {
             health_pollution(&marks, slot_sum_wrote(slot), &info,
                              hypot(missed, marks.missed), health);
@@ -251,9 +247,25 @@ bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
     }
     health_add_estimate(&health->items, &bases);
     health->rate = view->based ? health->rate : 1; /* every answer is "maybe" */
+    *judged = view->based ? *judged : 1;
+    health->rate_health = bg_health_of_rate(*judged, health->target);
     health->measured = health_probe(slot, view);
     slot_leave(slot, token);
     return BG_OK;
+}
+
+bg_err bg_slot_get_health(const bg_slot *slot, bg_slot_health *health)
+{
+    return bg_slot_sample_health(slot, 0, health);
+}
+
+bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
+                             bg_slot_health *health)
+{
+    double judged;
+    return !slot || !health || health->struct_size != sizeof *health
+               ? BG_EINVAL
+               : health_examine(slot, max_bytes, health, &judged);
 }
 
 /* ---- Advice ---------------------------------------------------------------------------- */
@@ -264,9 +276,10 @@ uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
     static const bg_policy usual = BG_POLICY_INIT;
     const bg_policy *p = policy ? policy : &usual;
     bg_slot_health health = { .struct_size = sizeof health };
+    double judged;
     uint32_t reasons = 0;
     if (!slot || p->struct_size != sizeof *p
-        || bg_slot_get_health(slot, &health) != BG_OK) {
+        || health_examine(slot, 0, &health, &judged) != BG_OK) {
         return 0;
     }
     const uint64_t now = slot_now(slot), since = health_marks(slot).base_since;
@@ -275,7 +288,7 @@ uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
         reasons |= BG_REASON_FILL;
     }
     if (p->predicted > 0 && health.target > 0
-        && health.rate > p->predicted * health.target) {
+        && judged > p->predicted * health.target) {
         reasons |= BG_REASON_PREDICTED;
     }
     if (p->observed > 0 && health.target > 0 && observed

@@ -276,6 +276,13 @@ enum { KEYRING_ATTEMPTS = 100 };
 
 static const char keyring_heading[] = "# bloomgate keyring: NAME SECRET [retired]\n";
 
+/* The line to append. A line without a secret gets a random one, and becomes current. A line with a
+ * secret is retired, so that new filters do not use it. */
+struct keyring_line {
+    const char *name;
+    const uint8_t *secret; /* NULL for a random secret */
+};
+
 /* A keyring's new text, in memory for secrets. */
 struct keyring_draft {
     struct bgi_memory memory;
@@ -288,10 +295,18 @@ static void keyring_put(struct keyring_draft *draft, const char *bytes, size_t n
     draft->n += n;
 }
 
+static void keyring_put_secret(struct keyring_draft *draft,
+                               const uint8_t secret[BG_SECRET_BYTES])
+{
+    char hex[2 * BG_SECRET_BYTES];
+    keyring_write_hex(secret, hex);
+    keyring_put(draft, hex, sizeof hex);
+    bgi_wipe(hex, sizeof hex);
+}
+
 static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
 {
     uint8_t secret[BG_SECRET_BYTES];
-    char hex[2 * BG_SECRET_BYTES];
     ssize_t got;
     do {
         got = getrandom(secret, sizeof secret, 0);
@@ -299,19 +314,19 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
     if (got != sizeof secret) {
         return disk_error(info, "read", "random bytes");
     }
-    keyring_write_hex(secret, hex);
-    keyring_put(draft, hex, sizeof hex);
+    keyring_put_secret(draft, secret);
     bgi_wipe(secret, sizeof secret);
-    bgi_wipe(hex, sizeof hex);
     return BG_OK;
 }
 
 /* Composes a keyring's new text: the old text (or a heading if there is no old text) and one more
  * line. */
 static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
-                              const char *name, bg_errinfo *info)
+                              const struct keyring_line *line, bg_errinfo *info)
 {
-    size_t most = n + sizeof keyring_heading + KEYRING_NAME + 2 * BG_SECRET_BYTES + 4;
+    static const char retired[] = " retired";
+    size_t most = n + sizeof keyring_heading + KEYRING_NAME + 2 * BG_SECRET_BYTES
+                  + sizeof retired + 4;
     bg_err err = keyring_take(&draft->memory, most, info);
     if (err) {
         return err;
@@ -326,9 +341,14 @@ static bg_err keyring_compose(struct keyring_draft *draft, const char *text, siz
     if (draft->n > 0 && bytes[draft->n - 1] != '\n') {
         keyring_put(draft, "\n", 1);
     }
-    keyring_put(draft, name, strlen(name));
+    keyring_put(draft, line->name, strlen(line->name));
     keyring_put(draft, " ", 1);
-    err = keyring_put_random(draft, info);
+    if (line->secret) {
+        keyring_put_secret(draft, line->secret);
+        keyring_put(draft, retired, sizeof retired - 1);
+    } else {
+        err = keyring_put_random(draft, info);
+    }
     keyring_put(draft, "\n", 1);
     return err;
 }
@@ -355,11 +375,11 @@ static bg_err keyring_place(const char *path, const struct keyring_draft *text,
 
 /* Parses the new text before writing it, so that an unreadable keyring is never written. */
 static bg_err keyring_replace(const char *path, const char *text, size_t n,
-                              const char *name, bg_errinfo *info)
+                              const struct keyring_line *line, bg_errinfo *info)
 {
     struct keyring_draft draft = { .memory = { .base = NULL } };
     struct bgi_memory secrets = { .base = NULL };
-    bg_err err = keyring_compose(&draft, text, n, name, info);
+    bg_err err = keyring_compose(&draft, text, n, line, info);
     err = err ? err : keyring_parse(draft.memory.base, draft.n, &secrets, info);
     err = err ? err : keyring_place(path, &draft, text != NULL, info);
     bgi_secret_give(&secrets);
@@ -367,8 +387,33 @@ static bg_err keyring_replace(const char *path, const char *text, size_t n,
     return err;
 }
 
-/* Checks that the keyring file does not already contain the name. */
-static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
+/* Compares a line with the existing line that has the same key id. Returns BG_OK if both have the
+ * same secret. */
+static bg_err keyring_compare(const struct keyring_secret *other,
+                              const struct keyring_line *line, bg_errinfo *info)
+{
+    if (!line->secret) {
+        return bgi_err_state(
+            info, BG_EINVAL, "name",
+            "the name has the same first 16 bytes as the name on line %u; "
+            "choose another name",
+            other->line);
+    }
+    unsigned differs = 0;
+    for (size_t i = 0; i < BG_SECRET_BYTES; i++) { /* in constant time */
+        differs |= (unsigned)(other->secret[i] ^ line->secret[i]);
+    }
+    return differs ? bgi_err_state(info, BG_EINCOMPAT, "secret",
+                                   "line %u has a different secret with the same key "
+                                   "id; use another keyring",
+                                   other->line)
+                   : BG_OK;
+}
+
+/* Sets *known if the keyring file already contains the line's secret. Otherwise, checks that it
+ * does not contain the name. */
+static bg_err keyring_check_new(const struct keyring_file *file,
+                                const struct keyring_line *line, bool *known,
                                 bg_errinfo *info)
 {
     char padded[KEYRING_NAME] = "";
@@ -377,15 +422,10 @@ static bg_err keyring_check_new(const struct keyring_file *file, const char *nam
     if (err) {
         return err;
     }
-    memcpy(padded, name, strlen(name) + 1);
+    memcpy(padded, line->name, strlen(line->name) + 1);
     const struct keyring_secret *other = keyring_find(secrets.base, padded);
-    if (other) {
-        err = bgi_err_state(
-            info, BG_EINVAL, "name",
-            "the name has the same first 16 bytes as the name on line %u; "
-            "choose another name",
-            other->line);
-    }
+    *known = other != NULL;
+    err = other ? keyring_compare(other, line, info) : BG_OK;
     bgi_secret_give(&secrets);
     return err;
 }
@@ -400,47 +440,50 @@ static bool keyring_lock(const struct disk_file *file)
            && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* Appends a secret to an open keyring file. If the file was replaced in the meantime, sets *again
+/* Appends a line to an open keyring file. If the file was replaced in the meantime, sets *again
  * and appends nothing. */
-static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
-                                bool *again, bg_errinfo *info)
+static bg_err keyring_append_to(struct keyring_file *file, size_t n,
+                                const struct keyring_line *line, bool *again,
+                                bg_errinfo *info)
 {
+    bool known = false;
     *again = !keyring_lock(&file->file);
     if (*again) {
         return BG_OK;
     }
     bg_err err = keyring_load_bytes(file, n, info);
-    err = err ? err : keyring_check_new(file, name, info);
-    return err ? err
-               : keyring_replace(file->file.path, file->memory.base, file->n, name,
-                                 info);
+    err = err ? err : keyring_check_new(file, line, &known, info);
+    return err || known ? err
+                        : keyring_replace(file->file.path, file->memory.base, file->n,
+                                          line, info);
 }
 
-static bg_err keyring_append_once(const char *path, const char *name, bool *again,
-                                  bg_errinfo *why)
+static bg_err keyring_append_once(const char *path, const struct keyring_line *line,
+                                  bool *again, bg_errinfo *why)
 {
     struct keyring_file file = { .memory = { .base = NULL } };
     size_t n = 0;
     *again = false;
     bg_err err = keyring_open_file(path, &file.file, &n, why);
     if (!err) {
-        err = keyring_append_to(&file, n, name, again, why);
+        err = keyring_append_to(&file, n, line, again, why);
         keyring_unload(&file);
     } else if (err == BG_EIO && why->os_errno == ENOENT) {
-        err = keyring_replace(path, NULL, 0, name, why);
+        err = keyring_replace(path, NULL, 0, line, why);
         *again = err == BG_EIO && why->os_errno == EEXIST; /* (I2) */
     }
     return err;
 }
 
-bg_err bg_keyring_append(const char *path, const char *name, bg_errinfo *info)
+static bg_err keyring_append_line(const char *path, const struct keyring_line *line,
+                                  bg_errinfo *info)
 {
     bg_errinfo why;
     bool again = true;
     bgi_err_clear(&why);
-    bg_err err = keyring_check_name(name, &why);
+    bg_err err = keyring_check_name(line->name, &why);
     for (int i = 0; i < KEYRING_ATTEMPTS && !err && again; i++) {
-        err = keyring_append_once(path, name, &again, &why);
+        err = keyring_append_once(path, line, &again, &why);
         err = again ? BG_OK : err;
     }
     if (!err && again) {
@@ -453,4 +496,18 @@ bg_err bg_keyring_append(const char *path, const char *name, bg_errinfo *info)
         *info = why;
     }
     return err;
+}
+
+bg_err bg_keyring_append(const char *path, const char *name, bg_errinfo *info)
+{
+    return keyring_append_line(path, &(struct keyring_line){ name, NULL }, info);
+}
+
+bg_err bg_keyring_import(const char *path, const char *name,
+                         const uint8_t secret[BG_SECRET_BYTES], bg_errinfo *info)
+{
+    if (!secret) {
+        return bgi_err(info, BG_EINVAL, "secret", "a pointer to 16 bytes", "NULL");
+    }
+    return keyring_append_line(path, &(struct keyring_line){ name, secret }, info);
 }

@@ -109,6 +109,7 @@ static void metrics_gather_health(const bg_slot_health *health,
     facts->fill = health->fill;
     facts->target = health->target;
     facts->predicted = health->rate;
+    facts->rate_health = health->rate_health;
     facts->measured = health->measured.value;
     facts->measured_low = health->measured.low;
     facts->measured_high = health->measured.high;

@@ -56,7 +56,7 @@ struct metrics_facts {
     double base_age;
 
     /* METRICS_HEALTH */
-    uint64_t capacity, overflowed, polluted;
+    uint64_t capacity, overflowed, polluted, rate_health;
     double items, items_low, items_high;
     double fill, target, predicted;
     double measured, measured_low, measured_high;

@@ -186,22 +186,23 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     return rate < 1 ? rate : 1;
 }
 
-/* Returns the probability that one key that selects the unit misses a given bit. */
-static double model_miss_bit(const struct bgi_model *m)
+/* Returns the probability that a key sets a given bit. The probability of the opposite would lose
+ * all digits of this one in filters of 2^53 bits. */
+static double model_hit_bit(const struct bgi_model *m)
 {
     double used = m->active / (double)m->lanes;
-    return 1 - used * -expm1(m->draws * log1p(-1 / m->lane_bits));
+    return used * -expm1(m->draws * log1p(-1 / m->lane_bits)) / m->units;
 }
 
 double bgi_model_fill(const struct bgi_model *m, double items)
 {
-    double hit = (1 - model_miss_bit(m)) / m->units;
+    double hit = model_hit_bit(m);
     return hit < 1 ? -expm1(items * log1p(-hit)) : 1;
 }
 
 double bgi_model_items(const struct bgi_model *m, double fill)
 {
-    double hit = (1 - model_miss_bit(m)) / m->units;
+    double hit = model_hit_bit(m);
     return hit < 1 ? log1p(-fill) / log1p(-hit) : 1;
 }
 

@@ -600,18 +600,69 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
     }
 }
 
+/* Returns the probability that k slices that contain the same keys, on average `lambda` per block,
+ * are all set: aged_full for a single period. */
+static double aged_same(const struct window_shape *shape, double lambda)
+{
+    const double other = 1 - 1.0 / aged_rows(shape->row_bits);
+    const uint32_t k = shape->part.k;
+    double sum = 0, choose = 1, stay = 1;
+    for (uint32_t j = 0; j <= k; j++) {
+        sum += (j % 2 ? -choose : choose) * exp(-lambda * (1 - stay));
+        choose = choose * (k - j) / (j + 1);
+        stay *= other;
+    }
+    return fmin(1, fmax(0, sum));
+}
+
+/* Returns the mean number of keys per block in the slices of the fullest run of k slices. `fills` is
+ * ordered from young to old. The mean of the logarithms is low for a run with an empty slice. */
+static double aged_fullest(const struct window_shape *shape, const double *fills)
+{
+    const uint32_t k = shape->part.k;
+    const double rows = aged_rows(shape->row_bits);
+    double most = 0;
+    for (uint32_t i = 0; i < shape->generations; i++) {
+        double logs = 0;
+        for (uint32_t j = i; j < i + k; j++) {
+            logs += log(-rows * log1p(-fills[j]));
+        }
+        most = fmax(most, exp(logs / k));
+    }
+    return most;
+}
+
+/*
+ * Returns the rate of a window with n keys. If each period has the same number of keys, the model
+ * gives the rate. If one period received most keys, all slices of one run contain the same keys,
+ * and this run alone determines the rate. Between these extremes, the rate is at most the rate of
+ * the model times the factor by which the fullest run exceeds an average run.
+ */
+static double aged_rate_now(const struct window_shape *shape, double n,
+                            const double *fills)
+{
+    const double period = n / shape->generations;
+    const double even = aged_rate(shape, period);
+    const double usual =
+        aged_same(shape, shape->part.k * period / (double)shape->part.units);
+    const double fullest = aged_same(shape, aged_fullest(shape, fills));
+    return usual > 0 && fullest > usual
+               ? fmax(even, fmin(even * fullest / usual, fullest))
+               : even;
+}
+
 /*
  * Estimates the number of keys. Slice s contains the keys of the periods s - k + 1 .. s, so
  * taking every k-th slice, starting with the youngest, covers each period once. The share of the
  * oldest of these slices that belongs to expired periods is subtracted, on the assumption that keys
- * are distributed evenly. The rate is computed as if each period had the same number of keys.
+ * are distributed evenly.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
     uint64_t ones[64], period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
     uint32_t k = w->shape.part.k, g = w->shape.generations;
     double bits = (double)w->shape.part.units * aged_rows(w->shape.row_bits);
-    double variance = 0;
+    double variance = 0, fills[64] = { 0 };
     const uint64_t one_in =
         m->most && w->shape.bytes > m->most ? 1 + (w->shape.bytes - 1) / m->most : 1;
     const double scale = (double)one_in;
@@ -621,13 +672,14 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         double set = scale * (double)ones[slice % w->shape.slices];
         m->ones += (uint64_t)set;
         m->of += (uint64_t)bits;
+        fills[i] = fmin(set / bits, 1 - 0.5 / bits);
         if (i % k) {
             continue;
         }
         /* `in` is the number of periods from slice - k + 1 to slice that have not expired,
          * including future periods. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
-        double fill = fmin(set / bits, 1 - 0.5 / bits);
+        double fill = fills[i];
         double keys = -bits * log1p(-fill);
         double share = in / k;
         m->items += share * keys;
@@ -636,7 +688,7 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
             share * share * (scale - 1) * (set + scale) / (1 - fill) / (1 - fill);
     }
     m->error = sqrt(variance);
-    m->rate = aged_rate(&w->shape, m->items / g);
+    m->rate = aged_rate_now(&w->shape, m->items, fills);
 }
 
 const struct window_body window_aged = {

@@ -176,6 +176,7 @@ static bg_spec sharded_part(const bg_spec *spec)
     bool fills_up = bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_FILLS_UP;
     double items = mean + (fills_up ? 5 * sqrt(mean) : 0) + SHARDED_SLACK;
     part.shards = 0;
+    part.canaries = 0;
     part.items = spec->items ? (uint64_t)items : 0;
     part.bytes = spec->bytes / spec->shards;
     part.max_bytes = spec->max_bytes / spec->shards;

@@ -456,6 +456,7 @@ static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo 
     if (err) {
         return err;
     }
+    shape.rate = spec->rate;
     err = window_handle(&shape, spec, &hasher, &w, info);
     bg_hasher_wipe(&hasher);
     if (err) {

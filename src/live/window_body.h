@@ -28,7 +28,8 @@ struct window_shape {
     uint32_t generations;
     uint32_t layers; /* maximum number of overflow layers; 0 for aged windows */
     uint64_t period_items;
-    double rate; /* predicted rate when all periods are full */
+    double
+        rate; /* design rate; while planning, the predicted rate if all periods are full */
     uint64_t bytes;
     uint32_t places; /* a place is reused after this number of periods */
     uint32_t slices; /* number of slices in the ring, a multiple of k (aged only) */

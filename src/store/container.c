@@ -228,7 +228,7 @@ static bg_err container_check_header(const unsigned char *bytes,
     }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
     if (h->minor <= CONTAINER_MINOR
-        && (h->reserved_1 || (h->minor == 0 && (h->elapsed || h->moved))
+        && ((h->minor < 2 && h->canaries) || (h->minor == 0 && (h->elapsed || h->moved))
             || !container_is_zero(bytes + CONTAINER_RESERVED_AT,
                                   CONTAINER_METADATA_AT - CONTAINER_RESERVED_AT)
             || !container_is_zero(bytes + text_end, CONTAINER_CRC_AT - text_end))) {

@@ -28,7 +28,7 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 1, /* headers with minor version 0 contain no window time */
+    CONTAINER_MINOR = 2, /* 1 added the time of windows, 2 the number of canaries */
     CONTAINER_KEY_ID_AT = 216,
     CONTAINER_NAME_AT = 232, /* name of a custom hash */
     CONTAINER_NAME = 32,
@@ -80,7 +80,7 @@ enum {
     X(176, 8, absent_answers)                                                          \
     X(184, 8, held)                                                                    \
     X(192, 4, metadata_bytes)                                                          \
-    X(196, 4, reserved_1)                                                              \
+    X(196, 4, canaries)                                                                \
     X(200, 8, elapsed)                                                                 \
     X(208, 8, moved)
 

@@ -460,6 +460,9 @@ bg_err container_decode_front(struct container_front *front,
                              .info = info };
         err = decode_content(&d, hasher ? hasher : &own, mapping, filter);
     }
+    if (!err && front->header.kind != BG_KIND_WINDOW) {
+        (*filter)->canaries = (uint32_t)front->header.canaries;
+    }
     if (!err && !hasher && !decode_answers(*filter, &front->header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",
                                "the answers that the filter gave when it was saved",

@@ -80,7 +80,8 @@ static void encode_header(const bg_filter *filter, const bg_save_options *option
     header->major = CONTAINER_MAJOR;
     header->header_bytes = CONTAINER_HEADER;
     container_put_recipe(header, &recipe);
-    header->minor = header->moved || header->elapsed ? CONTAINER_MINOR : 0;
+    header->canaries = filter->canaries;
+    header->minor = header->canaries ? 2 : header->moved || header->elapsed ? 1 : 0;
     header->numbers = bgi_content_numbers(filter, NULL);
     header->word_bytes = container_word_bytes(filter);
     header->profile = hasher->profile;

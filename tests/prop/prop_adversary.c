@@ -119,7 +119,9 @@ static void adversary_pollution(bg_kind kind)
         bg_hash_profile profile = adversary_keyed(f / (filters / 2));
         if (f % (filters / 2) == 0) { /* the attacker guesses a wrong secret */
             bg_filter *replica = adversary_filter(kind, profile, 0);
-            predicted = info_of(replica).design_rate;
+            const bg_filter_info info = info_of(replica);
+            predicted =
+                bg_predict_rate(info.kind, info.bytes, info.k, info.design_items);
             attack_pollute(replica, keys);
             bg_filter_free(replica);
         }

@@ -73,15 +73,12 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
     bg_filter_info info = { .struct_size = sizeof info };
     CHECK_OK(bg_filter_get_info(filter, &info));
-    CHECK(info.design_rate <= rate);
+    CHECK(info.design_rate == rate);
 
     double filters, probes;
     struct measure cell = { 0 };
     uint64_t keys = (uint64_t)((double)items * load);
-    double predicted = info.design_rate;
-    if (keys != items) {
-        predicted = bg_predict_rate(kind, info.bytes, info.k, keys);
-    }
+    double predicted = bg_predict_rate(kind, info.bytes, info.k, keys);
     if (load != 1 && predicted < (measure_soaks() ? 2e-5 : 2e-4)) { /* takes too long */
         bg_filter_free(filter);
         return;

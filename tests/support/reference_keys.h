@@ -111,6 +111,24 @@ static inline void reference_strip(const struct key_format *f, const char **from
     }
 }
 
+/* Returns the selected field, if fields are separated by runs of blanks. */
+static inline struct reference_text reference_word(const struct key_format *f,
+                                                   const char *from, size_t n)
+{
+    struct reference_text field = { malloc(n + 1), 0 };
+    uint64_t number = 0;
+    bool inside = false;
+    for (size_t i = 0; i < n; i++) {
+        const bool blank = from[i] == ' ' || from[i] == '\t';
+        number += !blank && !inside;
+        inside = !blank;
+        if (inside && number == f->field) {
+            reference_put(&field, from[i]);
+        }
+    }
+    return field;
+}
+
 /* Returns the selected field, with its quotes. */
 static inline struct reference_text reference_field(const struct key_format *f,
                                                     const char *from, size_t n)
@@ -285,7 +303,8 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 {
     *key = (struct reference_text){ malloc(2 * n + 8), 0 };
     reference_strip(f, &from, &n);
-    struct reference_text text = reference_field(f, from, n);
+    struct reference_text text = f->blanks && f->field ? reference_word(f, from, n)
+                                                       : reference_field(f, from, n);
     if (f->records == KEY_RECORDS_CSV) {
         reference_unquote(&text);
     }

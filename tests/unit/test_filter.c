@@ -214,7 +214,7 @@ TEST(info__tells_what_was_asked_for)
     CHECK_EQ(info.units % (UINT64_C(1) << info.foldable), 0);
     CHECK_EQ(info.units >> info.foldable & 1, 1);
     CHECK_EQ(info.design_items, 5000);
-    CHECK(info.design_rate > 0 && info.design_rate <= 0.01);
+    CHECK(info.design_rate > 0 && info.design_rate < 0.01001);
     CHECK_EQ(info.flags, BG_SPEC_EXCLUSIVE);
     CHECK_EQ(info.hash, BG_HASH_KEYED24);
     CHECK_EQ(info.hash_check, bg_hasher_check(bg_filter_hasher(filter)));

@@ -239,6 +239,7 @@ static bg_rebuild_options rebuilding(bg_kind kind)
 
 TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
 {
+    enum { DELETED = 100 };
     struct world *w = world_make(0.01);
     const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
     struct reader reader = { .w = w };
@@ -251,12 +252,24 @@ TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
     CHECK_EQ(reasons, 0);
     CHECK_EQ(reader.at, 0);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
-    for (int i = 0; i < 999; i++) {
+    for (int i = 0; i < 5000; i++) {
         (void)look(w, unlucky);
     }
     CHECK_OK(bg_gate_maintain(w->gate, &policy, NULL, NULL, &reasons, NULL));
+    CHECK_EQ(reasons, 0); /* repeated lookups of one key count once */
+    const uint64_t lucky = absent_key(w, PRESENT, false);
+    for (uint64_t key = 0; key < DELETED; key++) {
+        w->has[key] = false;
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+    }
+    for (int i = 0; i < 850; i++) {
+        (void)look(w, lucky);
+    }
+    CHECK_OK(bg_gate_maintain(w->gate, &policy, NULL, NULL, &reasons, NULL));
     CHECK_EQ(reasons, 0); /* too few lookups */
-    (void)look(w, unlucky);
+    for (int i = 0; i < 100; i++) {
+        (void)look(w, lucky);
+    }
     CHECK_OK(bg_gate_maintain(w->gate, &policy, NULL, NULL, &reasons, NULL));
     CHECK_EQ(reasons, BG_REASON_OBSERVED);
     CHECK_OK(bg_gate_maintain(w->gate, &policy, &source, &how, &reasons, NULL));
@@ -264,7 +277,7 @@ TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
     CHECK_EQ(reader.at, KEYS);
     CHECK_OK(bg_gate_maintain(w->gate, &policy, &source, &how, &reasons, NULL));
     CHECK_EQ(reasons, 0); /* past events do not cause another rebuild */
-    for (uint64_t key = 0; key < PRESENT; key++) {
+    for (uint64_t key = DELETED; key < PRESENT; key++) {
         CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     }
     world_end(w);

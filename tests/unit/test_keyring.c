@@ -514,6 +514,75 @@ TEST(keyring__append_refuses_names_that_are_there_or_none)
     files_clean();
 }
 
+/* ---- Importing --------------------------------------------------------------------------- */
+
+static void secret_of(const char *hex, uint8_t secret[BG_SECRET_BYTES])
+{
+    for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
+        const char digits[3] = { hex[2 * i], hex[2 * i + 1], 0 };
+        secret[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+}
+
+TEST(keyring__import_adds_a_retired_secret)
+{
+    const char *path = files_path("ring");
+    uint8_t secret[BG_SECRET_BYTES], key_id[BG_KEY_ID_BYTES];
+    bg_hash_spec hash = { .profile = BG_HASH_FAST };
+    char before[512], after[512];
+    secret_of(FIRST, secret);
+    CHECK_OK(bg_keyring_import(path, "shard", secret, NULL));
+    CHECK_EQ(mode_of(path), 0600);
+    bg_keyring *ring = must_open(path);
+    CHECK_EQ(bg_keyring_current(ring, &hash, key_id, NULL), BG_ENOTFOUND);
+    key_id_of("shard", key_id);
+    CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
+    CHECK(memcmp(hash.secret, secret, sizeof secret) == 0);
+    bg_keyring_free(ring);
+
+    CHECK_OK(bg_keyring_append(path, "mine", NULL));
+    secret_of(SECOND, secret);
+    CHECK_OK(bg_keyring_import(path, "other", secret, NULL));
+    (void)read_bytes(path, before, sizeof before);
+    CHECK_OK(bg_keyring_import(path, "other", secret, NULL)); /* already there */
+    (void)read_bytes(path, after, sizeof after);
+    CHECK_STR(after, before);
+    ring = must_open(path);
+    CHECK_EQ(bg_keyring_count(ring), 3);
+    CHECK_OK(bg_keyring_current(ring, &hash, key_id, NULL));
+    CHECK_STR((const char *)key_id, "mine");
+    bg_keyring_free(ring);
+    files_clean();
+}
+
+TEST(keyring__import_refuses_other_secrets_and_other_files)
+{
+    static const char text[] = "old " FIRST "\n0123456789abcdefg " SECOND "\n";
+    const char *path = write_ring(text);
+    uint8_t first[BG_SECRET_BYTES], second[BG_SECRET_BYTES];
+    char after[512];
+    bg_errinfo why;
+    secret_of(FIRST, first);
+    secret_of(SECOND, second);
+    CHECK_EQ(bg_keyring_import(path, "old", second, &why), BG_EINCOMPAT);
+    CHECK(strstr(why.message, "line 1") && !strstr(why.message, SECOND));
+    CHECK_EQ(bg_keyring_import(path, "0123456789abcdef", first, NULL), BG_EINCOMPAT);
+    CHECK_OK(bg_keyring_import(path, "0123456789abcdef", second, NULL));
+    CHECK_EQ(bg_keyring_import(path, "a b", second, NULL), BG_EINVAL);
+    CHECK_EQ(bg_keyring_import(path, "new", NULL, NULL), BG_EINVAL);
+    (void)read_bytes(path, after, sizeof after);
+    CHECK_STR(after, text);
+
+    const char *link = files_path("link"), *notes = files_path("notes");
+    CHECK(symlink(path, link) == 0);
+    CHECK_EQ(bg_keyring_import(link, "new", second, NULL), BG_EIO);
+    write_bytes(notes, "some notes\n", 11, 0600);
+    CHECK_EQ(bg_keyring_import(notes, "new", second, NULL), BG_EFORMAT);
+    (void)read_bytes(notes, after, sizeof after);
+    CHECK_STR(after, "some notes\n");
+    files_clean();
+}
+
 TEST(keyring__secrets_are_not_repeated)
 {
     const char *path = files_path("ring");

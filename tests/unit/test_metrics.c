@@ -115,6 +115,7 @@ TEST(slot__tells_its_health)
     CHECK_NEAR(users("filter_target_fpr_ratio", ""), 0.01, 0.2);
     CHECK(users("filter_predicted_fpr_ratio", "") == health.rate);
     CHECK(users("filter_predicted_fpr_ratio", "") < 0.01);
+    CHECK(users("filter_fpr_health", "") == BG_HEALTH_FINE);
     CHECK(users("filter_ones_per_insert", "") == health.bits_per_insert);
     CHECK(users("filter_honest_ones_per_insert", "") == health.honest_per_insert);
     CHECK(users("filter_size_bytes", "") == (double)health.bytes);
@@ -137,6 +138,7 @@ TEST(slot__cheap_reads_no_filter)
         "overflowed",
         "polluted",
         "predicted_fpr_ratio",
+        "fpr_health",
         "measured_fpr_ratio",
         "measured_low_fpr_ratio",
         "measured_high_fpr_ratio",

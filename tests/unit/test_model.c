@@ -323,6 +323,22 @@ TEST(model__rates_are_never_negative)
     }
 }
 
+/* The model does not lose digits in filters of more than 2^53 bits. */
+TEST(model__rates_of_huge_filters)
+{
+    for (double items = 1e12; items < 1e17; items *= 10) {
+        for (uint32_t k = 5; k <= 9; k++) {
+            const double expected = pow(-expm1(-(double)k / 9.5), k);
+            struct bgi_model model =
+                model_of(BG_KIND_CLASSIC, (uint64_t)(items * 9.5 / 64), k);
+            CHECK(fabs(bgi_model_rate(&model, items) / expected - 1) < 1e-6);
+            CHECK(
+                fabs(bgi_model_items(&model, bgi_model_fill(&model, items)) / items - 1)
+                < 1e-6);
+        }
+    }
+}
+
 /* The summation over the number of keys per unit ends even if the later terms are negligible
  * compared with the first one. The test runs in a child process, so that an endless summation fails
  * only this test. */

@@ -171,9 +171,9 @@ TEST(sharded__refuses_what_does_not_fit)
     spec.kind = BG_KIND_FUSE;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
     spec.kind = BG_KIND_BLOCKED;
-    spec.reserved = 3;
+    spec.canaries = 65537;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
-    CHECK_STR(why.what, "reserved");
+    CHECK_STR(why.what, "canaries");
     bg_filter_free(four);
     bg_filter_free(eight);
     bg_filter_free(one);

@@ -87,6 +87,31 @@ TEST(window_burst__all_keys_in_one_period_keep_the_rate)
     }
 }
 
+/* An aged window cannot grow. If all keys arrive in one period, it reports its higher rate. */
+TEST(window_burst__aged_windows_report_their_rate)
+{
+    static const uint32_t generations[] = { 2, 8, 24, 50 };
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        options.generations = generations[i];
+        options.mode = BG_WINDOW_AGED;
+        spec.kind = BG_KIND_WINDOW;
+        spec.items = ITEMS;
+        spec.rate = 0.05;
+        spec.window = &options;
+        bg_filter *filter = must_create(&spec);
+        rotate(filter);
+        add_singly(filter, 0, ITEMS);
+        const bg_filter_info info = info_of(filter);
+        const double rate = measured(filter);
+        CHECK(rate <= at_most(1.05 * info.rate));
+        CHECK(generations[i] < 24
+              || (info.rate < 1.3 * rate && bg_filter_health(&info) == BG_HEALTH_ACT));
+        bg_filter_free(filter);
+    }
+}
+
 /* All keys of a window are added in each of its periods, so every add renews a key. */
 TEST(window_burst__keys_that_are_renewed_keep_the_rate)
 {

@@ -1,0 +1,182 @@
+/* test_judge.c - the health rule, and canaries that are not counted as keys. */
+#include "bloomgate/all.h"
+#include "support/check.h"
+
+static bg_filter *filled(bg_kind kind, uint64_t items, uint64_t keys, uint32_t folds)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.kind = kind;
+    spec.items = items;
+    spec.rate = 0.01;
+    spec.folds = folds;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    for (uint64_t i = 0; i < keys; i++) {
+        CHECK_OK(bg_filter_add_u64(filter, i, NULL));
+    }
+    return filter;
+}
+
+/* A variable, because constants have more digits on some machines. */
+static const double one_percent = 0.01;
+
+static bg_filter_info info_of(const bg_filter *filter)
+{
+    bg_filter_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_get_info(filter, &info));
+    return info;
+}
+
+static bg_health health_of(const bg_filter *filter)
+{
+    const bg_filter_info info = info_of(filter);
+    return bg_filter_health(&info);
+}
+
+TEST(judge__limits)
+{
+    CHECK_EQ(bg_health_of_rate(0.0124, 0.01), BG_HEALTH_FINE);
+    CHECK_EQ(bg_health_of_rate(0.0126, 0.01), BG_HEALTH_WATCH);
+    CHECK_EQ(bg_health_of_rate(0.0201, 0.01), BG_HEALTH_ACT);
+    CHECK_EQ(bg_health_of_rate(1, 0), BG_HEALTH_FINE); /* unknown */
+    const bg_estimate some = { 90, 85, 95 }, most = { 91, 85, 97 };
+    const bg_estimate all = { 110, 104, 115 }, more = { 110, 106, 115 };
+    CHECK_EQ(bg_health_of_items(some, 100), BG_HEALTH_FINE);
+    CHECK_EQ(bg_health_of_items(most, 100), BG_HEALTH_WATCH);
+    CHECK_EQ(bg_health_of_items(all, 100), BG_HEALTH_WATCH);
+    CHECK_EQ(bg_health_of_items(more, 100), BG_HEALTH_ACT);
+    CHECK_EQ(bg_health_of_items(more, 0), BG_HEALTH_FINE);
+    CHECK_EQ(bg_filter_health(NULL), BG_HEALTH_FINE);
+}
+
+/* The requested rate is kept, not the rate that was predicted for the rounded size. */
+TEST(judge__requested_rate)
+{
+    static const bg_kind kinds[] = { BG_KIND_CLASSIC,  BG_KIND_BLOCKED,
+                                     BG_KIND_COUNTING, BG_KIND_CUCKOO,
+                                     BG_KIND_WINDOW,   BG_KIND_SCALABLE,
+                                     BG_KIND_QUOTIENT, BG_KIND_SPLIT };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_filter *filter = filled(kinds[i], 1000, 1000, 0);
+        CHECK(info_of(filter).design_rate == one_percent);
+        CHECK_EQ(health_of(filter), BG_HEALTH_FINE);
+        bg_filter_free(filter);
+    }
+}
+
+TEST(judge__too_many_keys)
+{
+    bg_filter *filter = filled(BG_KIND_BLOCKED, 10000, 12500, 0);
+    CHECK_EQ(health_of(filter), BG_HEALTH_ACT);
+    bg_filter_free(filter);
+    filter = filled(BG_KIND_BLOCKED, 10000, 10700, 0);
+    CHECK_EQ(health_of(filter), BG_HEALTH_WATCH);
+    bg_filter_free(filter);
+}
+
+TEST(judge__folded)
+{
+    bg_filter *filter = filled(BG_KIND_BLOCKED, 10000, 10000, 2), *half = NULL;
+    CHECK_EQ(health_of(filter), BG_HEALTH_FINE);
+    CHECK_OK(bg_filter_fold(filter, 1, &half, NULL));
+    CHECK(info_of(half).design_rate == one_percent);
+    CHECK_EQ(health_of(half), BG_HEALTH_ACT);
+    bg_filter_free(half);
+    bg_filter_free(filter);
+    filter = filled(BG_KIND_BLOCKED, 10000, 4000, 2); /* has space */
+    CHECK_OK(bg_filter_fold(filter, 1, &half, NULL));
+    CHECK_EQ(health_of(half), BG_HEALTH_FINE);
+    bg_filter_free(half);
+    bg_filter_free(filter);
+}
+
+TEST(judge__merged)
+{
+    bg_filter *a = filled(BG_KIND_CLASSIC, 5000, 1000, 0);
+    bg_filter *b = filled(BG_KIND_CLASSIC, 5000, 0, 0);
+    for (uint64_t i = 0; i < 7000; i++) {
+        CHECK_OK(bg_filter_add_u64(b, UINT64_C(1) << 40 | i, NULL));
+    }
+    CHECK_EQ(health_of(a), BG_HEALTH_FINE);
+    CHECK_OK(bg_filter_merge(a, b, NULL));
+    CHECK_EQ(health_of(a), BG_HEALTH_ACT);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
+/* A doubled quotient filter keeps its hash bits, so its rate rises with the number of keys. */
+TEST(judge__resized)
+{
+    bg_filter *filter = filled(BG_KIND_QUOTIENT, 1000, 1000, 0), *twice = NULL;
+    CHECK_OK(bg_filter_resize(filter, 1, &twice, NULL));
+    CHECK(info_of(twice).design_rate == one_percent);
+    CHECK_EQ(health_of(twice), BG_HEALTH_FINE);
+    bg_filter_free(twice);
+    bg_filter_free(filter);
+}
+
+/* In a small filter, the rate differs from its mean by chance. */
+TEST(judge__chance)
+{
+    unsigned above = 0;
+    for (uint64_t run = 0; run < 200; run++) {
+        bg_filter *filter = filled(BG_KIND_CLASSIC, 33, 0, 0);
+        for (uint64_t i = 0; i < 33; i++) {
+            CHECK_OK(bg_filter_add_u64(filter, run << 32 | i, NULL));
+        }
+        above += bg_health_of_rate(info_of(filter).rate, 0.01) != BG_HEALTH_FINE;
+        CHECK(health_of(filter) != BG_HEALTH_ACT);
+        bg_filter_free(filter);
+    }
+    CHECK(above > 0);
+}
+
+/* ---- Canaries ---------------------------------------------------------------------- */
+
+static void canaries_of(bg_kind kind, uint64_t items)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL, *opened = NULL;
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    unsigned char bytes[65536];
+    size_t size = 0;
+    spec.kind = kind;
+    spec.items = items;
+    spec.rate = 0.01;
+    spec.canaries = BG_CANARY_COUNT;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
+        uint8_t canary[BG_CANARY_BYTES];
+        bg_canary(0, i, canary);
+        CHECK_OK(bg_filter_add(filter, canary, sizeof canary, NULL));
+    }
+    for (uint64_t i = 0; i < items; i++) {
+        CHECK_OK(bg_filter_add_u64(filter, i, NULL));
+    }
+    how.flags = BG_FILE_NO_CANARIES; /* as the service saves filters */
+    how.generation = 77;
+    CHECK_OK(bg_encode(filter, &how, bytes, sizeof bytes, &size, NULL));
+    CHECK_OK(bg_decode(bytes, size, NULL, &opened, NULL));
+    const bg_filter *both[] = { filter, opened };
+    for (size_t i = 0; i < 2; i++) {
+        const bg_filter_info info = info_of(both[i]);
+        CHECK_EQ(info.canaries, BG_CANARY_COUNT);
+        CHECK_EQ(info.design_items, items);
+        CHECK(info.items.low <= (double)items + 2
+              && info.items.high >= (double)items - 2);
+        CHECK_EQ(bg_filter_health(&info), BG_HEALTH_FINE);
+    }
+    bg_filter_clear(filter);
+    CHECK_EQ(info_of(filter).canaries, 0);
+    bg_filter_free(filter);
+    bg_filter_free(opened);
+}
+
+TEST(judge__canaries_are_not_keys)
+{
+    canaries_of(BG_KIND_CLASSIC, 10);
+    canaries_of(BG_KIND_BLOCKED, 1000);
+    canaries_of(BG_KIND_CUCKOO, 10);
+    canaries_of(BG_KIND_QUOTIENT, 1000);
+    canaries_of(BG_KIND_SCALABLE, 10);
+}
