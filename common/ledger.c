@@ -18,6 +18,10 @@ static _Thread_local uint64_t
     ledger_wanted;                          /* size of the last refused request, or 0 */
 static _Thread_local uint64_t ledger_found; /* bytes in use when memory was refused */
 
+static _Thread_local struct ledger_budget *ledger_own_budget;
+static _Thread_local char
+    ledger_why[LEDGER_WHY]; /* why a budget refused memory, or "" */
+
 void ledger_limit(uint64_t bytes)
 {
     atomic_store(&ledger_most, bytes);
@@ -81,8 +85,45 @@ void ledger_add(enum ledger_part part, uint64_t bytes)
     ledger_grew(part);
 }
 
+static bool ledger_is_budgeted(enum ledger_part part)
+{
+    return ledger_own_budget && !ledger_is_exempt
+           && (part == LEDGER_FILTERS || part == LEDGER_TRANSFERS);
+}
+
+/* Charges the thread's budget. */
+static bool ledger_take(enum ledger_part part, uint64_t bytes)
+{
+    return !ledger_is_budgeted(part)
+           || ledger_own_budget->take(ledger_own_budget, bytes, ledger_why);
+}
+
+struct ledger_budget *ledger_set_budget(struct ledger_budget *budget)
+{
+    struct ledger_budget *before = ledger_own_budget;
+    ledger_own_budget = budget;
+    return before;
+}
+
+void ledger_refused(const char *why)
+{
+    (void)snprintf(ledger_why, sizeof ledger_why, "%s", why);
+}
+
+bool ledger_add_on_budget(enum ledger_part part, uint64_t bytes)
+{
+    if (!ledger_take(part, bytes)) {
+        return false;
+    }
+    ledger_add(part, bytes);
+    return true;
+}
+
 void ledger_release(enum ledger_part part, uint64_t bytes)
 {
+    if (ledger_is_budgeted(part)) {
+        ledger_own_budget->give(ledger_own_budget, bytes);
+    }
     atomic_fetch_sub_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
 }
 
@@ -99,6 +140,9 @@ static bool ledger_refuse(uint64_t bytes)
 bool ledger_reserve(enum ledger_part part, uint64_t bytes)
 {
     const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
+    if (!ledger_take(part, bytes)) {
+        return false;
+    }
     if (!most || ledger_is_exempt) {
         ledger_add(part, bytes);
         return true;
@@ -113,6 +157,8 @@ bool ledger_reserve(enum ledger_part part, uint64_t bytes)
             return true;
         }
         ledger_release(part, bytes);
+    } else if (ledger_is_budgeted(part)) {
+        ledger_own_budget->give(ledger_own_budget, bytes);
     }
     return ledger_refuse(bytes);
 }
@@ -147,6 +193,11 @@ bool ledger_refusal(char why[LEDGER_WHY])
 {
     const uint64_t wanted = ledger_wanted;
     ledger_wanted = 0;
+    if (ledger_why[0]) {
+        (void)snprintf(why, LEDGER_WHY, "%s", ledger_why);
+        ledger_why[0] = 0;
+        return true;
+    }
     if (wanted) {
         (void)snprintf(why, LEDGER_WHY,
                        "cannot allocate %llu bytes (maxmemory: %llu, in use: %llu)",
@@ -159,5 +210,6 @@ bool ledger_refusal(char why[LEDGER_WHY])
 
 void ledger_forget(void)
 {
+    ledger_why[0] = 0;
     ledger_wanted = 0;
 }

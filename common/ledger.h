@@ -66,9 +66,30 @@ bool ledger_exempt(bool exempt);
 
 /* Describes the last allocation that was refused to this thread since the previous call to
  * ledger_refusal or ledger_forget. Returns false if none was refused. */
-enum { LEDGER_WHY = 160 };
+enum { LEDGER_WHY = 320 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);
+
+/*
+ * A budget limits the memory that one request may use, in addition to the limit for all parts. While
+ * a thread has a budget, its reservations in LEDGER_FILTERS and LEDGER_TRANSFERS are passed to
+ * `take`, which may refuse them and then writes the reason to `why`. Released bytes are passed to
+ * `give`.
+ */
+struct ledger_budget {
+    bool (*take)(struct ledger_budget *budget, uint64_t bytes, char why[LEDGER_WHY]);
+    void (*give)(struct ledger_budget *budget, uint64_t bytes);
+};
+
+/* Sets the budget of this thread; NULL means none. Returns the previous budget. */
+struct ledger_budget *ledger_set_budget(struct ledger_budget *budget);
+
+/* Records a reason for ledger_refusal, for a budget that was checked elsewhere. */
+void ledger_refused(const char *why);
+
+/* Like ledger_add, but returns false, and counts nothing, if the bytes exceed the thread's
+ * budget. */
+bool ledger_add_on_budget(enum ledger_part part, uint64_t bytes);
 
 uint64_t ledger_used(void); /* all parts together */
 uint64_t ledger_used_by(enum ledger_part part);

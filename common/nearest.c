@@ -1,6 +1,14 @@
 /*
- * nearest.c - see nearest.h. A name is near if its edit distance from the typed text is at most 1
- * plus a third of the text's length, or if it starts with the typed text (at least 3 letters).
+ * nearest.c - see nearest.h.
+ *
+ * Each name has a cost, and the name with the lowest cost wins; among equal costs, the first one.
+ *   1  the typed text with two neighboring letters swapped, the most frequent mistake
+ *   2  per letter to change, delete or insert
+ *   2  the same letters in another order
+ *   2  a name that starts with the typed text (at least 3 letters)
+ *   3  a name that contains the typed text (at least 5 letters), or starts the typed text
+ * A wrong suggestion is worse than none, so the limit is 2 (one mistake) for up to 4 letters, and 4
+ * (two mistakes) for longer texts.
  */
 #include "nearest.h"
 
@@ -8,11 +16,21 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { NEAREST_LONGEST = 40 };
+enum {
+    NEAREST_LONGEST = 40,
+    NEAREST_SWAP = 1,
+    NEAREST_EDIT = 2,
+    NEAREST_START = 2,
+    NEAREST_PART = 3
+};
 
-/* Returns the edit distance: the minimum number of letters to change, delete, insert, or swap with
- * the next letter. */
-static size_t nearest_distance(const char *a, const char *b)
+static size_t nearest_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns the total cost of the cheapest edits that turn `a` into `b`. */
+static size_t nearest_edits(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LONGEST + 1];
     const size_t n = strlen(a), m = strlen(b);
@@ -20,19 +38,18 @@ static size_t nearest_distance(const char *a, const char *b)
         return SIZE_MAX;
     }
     for (size_t j = 0; j <= m; j++) {
-        rows[0][j] = j;
+        rows[0][j] = NEAREST_EDIT * j;
     }
     for (size_t i = 1; i <= n; i++) {
         size_t *now = rows[i % 3], *before = rows[(i + 2) % 3];
         const size_t *swapped = rows[(i + 1) % 3];
-        now[0] = i;
+        now[0] = NEAREST_EDIT * i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]
-                && swapped[j - 2] + 1 < best) {
-                best = swapped[j - 2] + 1;
+            size_t best = before[j - 1] + (a[i - 1] != b[j - 1] ? NEAREST_EDIT : 0);
+            best = nearest_least(best, before[j] + NEAREST_EDIT);
+            best = nearest_least(best, now[j - 1] + NEAREST_EDIT);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = nearest_least(best, swapped[j - 2] + NEAREST_SWAP);
             }
             now[j] = best;
         }
@@ -40,18 +57,68 @@ static size_t nearest_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
+/* Returns whether a name has the same letters in another order. */
+static bool nearest_shuffled(const char *a, const char *b)
+{
+    int counts[256] = { 0 };
+    for (; *a; a++) {
+        counts[(unsigned char)*a]++;
+    }
+    for (; *b; b++) {
+        counts[(unsigned char)*b]--;
+    }
+    for (size_t i = 0; i < 256; i++) {
+        if (counts[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t nearest_cost(const char *typed, const char *name)
+{
+    const size_t n = strlen(typed), m = strlen(name), cost = nearest_edits(typed, name);
+    if (n >= 3 && (strncmp(typed, name, n) == 0 || nearest_shuffled(typed, name))) {
+        return nearest_least(cost, NEAREST_START);
+    }
+    if ((n >= 5 && strstr(name, typed)) || (m >= 4 && strncmp(typed, name, m) == 0)) {
+        return nearest_least(cost, NEAREST_PART);
+    }
+    return cost;
+}
+
 const char *nearest_name(const char *typed, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    size_t least = 1 + strlen(typed) / 3;
-    for (size_t i = 0; i < n; i++) {
-        const bool begins =
-            strlen(typed) >= 3 && strncmp(typed, names[i], strlen(typed)) == 0;
-        const size_t distance = begins ? 0 : nearest_distance(typed, names[i]);
-        if (distance <= least && (!best || distance < least)) {
+    size_t least = (strlen(typed) <= 4 ? 1 : 2) * NEAREST_EDIT + 1;
+    for (size_t i = 0; i < n && *typed; i++) {
+        const size_t cost = nearest_cost(typed, names[i]);
+        if (cost < least) {
             best = names[i];
-            least = distance;
+            least = cost;
         }
     }
     return best;
+}
+
+static bool nearest_is(const char *typed, const char *word)
+{
+    while (*typed && (*typed == *word || (*typed == '_' && *word == '-'))) {
+        typed++;
+        word++;
+    }
+    return *typed == *word;
+}
+
+const char *nearest_meaning(const char *typed, const struct nearest_synonym *synonyms,
+                            const char *const *names, size_t n)
+{
+    for (; synonyms->word; synonyms++) {
+        for (size_t i = 0; i < n && nearest_is(typed, synonyms->word); i++) {
+            if (strcmp(names[i], synonyms->name) == 0) {
+                return names[i];
+            }
+        }
+    }
+    return nearest_name(typed, names, n);
 }

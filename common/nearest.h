@@ -6,7 +6,17 @@
 
 #include <stddef.h>
 
+/* A word that other programs use, and our name for the same thing. */
+struct nearest_synonym {
+    const char *word, *name;
+};
+
 /* Finds the nearest match for a mistyped name among n names. Returns NULL if no name is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
+
+/* Like nearest_name, but first looks for a synonym whose name is among the n names. The last
+ * synonym has the word NULL. '_' and '-' are equal. */
+const char *nearest_meaning(const char *typed, const struct nearest_synonym *synonyms,
+                            const char *const *names, size_t n);
 
 #endif

@@ -86,7 +86,7 @@ bool number_real(const char *text, double *value)
     return unit > 0 && isfinite(*value);
 }
 
-bool number_rate(const char *text, double *value)
+bool number_share(const char *text, double *value)
 {
     const char *rest;
     double below;
@@ -99,7 +99,12 @@ bool number_rate(const char *text, double *value)
         *value /= 100;
         rest++;
     }
-    return *rest == 0 && *value > 0 && *value < 1;
+    return *rest == 0 && isfinite(*value);
+}
+
+bool number_rate(const char *text, double *value)
+{
+    return number_share(text, value) && *value > 0 && *value < 1;
 }
 
 bool number_seconds(const char *text, double *value)
@@ -156,6 +161,21 @@ const char *number_show_rate(double rate, char text[NUMBER_TEXT])
 {
     (void)snprintf(text, NUMBER_TEXT, rate > 0 && rate < 1e-6 ? "%.2e%%" : "%.3g%%",
                    100 * rate);
+    return text;
+}
+
+const char *number_show_rate_of(double rate, double target, char text[2 * NUMBER_TEXT])
+{
+    const double low = target / 100; /* a lower rate is not worth a number */
+    char now[NUMBER_TEXT], wanted[NUMBER_TEXT];
+    if (!(target > 0) || (rate > 0.9 * target && rate < 1.1 * target)) {
+        (void)number_show_rate(target > 0 ? target : rate, text);
+    } else {
+        (void)snprintf(text, (size_t)2 * NUMBER_TEXT, "%s%s (target %s)",
+                       rate > 0 && rate < low ? "below " : "",
+                       number_show_rate(rate > 0 && rate < low ? low : rate, now),
+                       number_show_rate(target, wanted));
+    }
     return text;
 }
 
