@@ -4,6 +4,7 @@
 #include "error_text.h"
 #include "ledger.h"
 #include "letters.h"
+#include "number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,19 +57,79 @@ bool args_real(bg_bytes argument, double *value)
     return true;
 }
 
+enum { ARGS_NUMBER = 64 };
+
+/* Copies an argument that is a short text without NUL bytes. */
+static bool args_copy(bg_bytes argument, char text[ARGS_NUMBER])
+{
+    if (argument.len == 0 || argument.len >= ARGS_NUMBER
+        || memchr(argument.data, 0, argument.len)) {
+        return false;
+    }
+    memcpy(text, argument.data, argument.len);
+    text[argument.len] = 0;
+    return true;
+}
+
+bool args_amount(bg_bytes argument, uint64_t *value)
+{
+    char text[ARGS_NUMBER];
+    return args_count(argument, value)
+           || (args_copy(argument, text) && number_count(text, value));
+}
+
+bool args_share(bg_bytes argument, double *value)
+{
+    char text[ARGS_NUMBER];
+    return args_real(argument, value)
+           || (args_copy(argument, text) && number_share(text, value));
+}
+
+bool args_scaled(bg_bytes argument, double *value)
+{
+    char text[ARGS_NUMBER];
+    return args_real(argument, value)
+           || (args_copy(argument, text) && number_real(text, value));
+}
+
+bool args_seconds(bg_bytes argument, double *value)
+{
+    char text[ARGS_NUMBER];
+    return args_real(argument, value)
+           || (args_copy(argument, text) && number_seconds(text, value));
+}
+
+bool args_milliseconds(bg_bytes argument, uint64_t *value)
+{
+    double seconds = 0;
+    double number = 0;
+    if (args_count(argument, value)) {
+        return true;
+    }
+    if (args_real(argument, &number)) {
+        return args_amount(argument, value); /* 1e6 */
+    }
+    if (!args_seconds(argument, &seconds) || !(seconds < 1e15)) {
+        return false;
+    }
+    number = nearbyint(seconds * 1000);
+    *value = (uint64_t)number;
+    return fabs(seconds * 1000 - number) <= number * 1e-12;
+}
+
 const char *args_number(const struct args_number *number, bg_bytes argument,
                         void *options)
 {
     uint64_t *count = (void *)((char *)options + number->at);
     double *share = (void *)count;
     if (number->type == ARGS_COUNT) {
-        return !args_count(argument, count)                   ? number->unparsable
+        return !args_amount(argument, count)                  ? number->unparsable
                : *count < number->min || *count > number->max ? number->out_of_range
                                                               : NULL;
     }
-    return !args_real(argument, share) ? number->unparsable
-           : *share > 0 && *share < 1  ? NULL
-                                       : number->out_of_range;
+    return !args_share(argument, share) ? number->unparsable
+           : *share > 0 && *share < 1   ? NULL
+                                        : number->out_of_range;
 }
 
 const char *args_option(const struct request *request, size_t *i, bool inserting,
@@ -87,17 +148,18 @@ const char *args_option(const struct request *request, size_t *i, bool inserting
     return "ERR Unknown argument received";
 }
 
-const char *args_show(bg_bytes argument, char text[64])
+static const char *args_show_in(bg_bytes argument, char *text, size_t room)
 {
     const unsigned char *bytes = argument.data;
-    size_t n = argument.len < 60 ? argument.len : 60;
+    const size_t most = room - 4;
+    size_t n = argument.len < most ? argument.len : most;
     for (size_t i = 0; i < n; i++) {
         text[i] = '?';
         if (bytes[i] >= 32 && bytes[i] < 127) {
             memcpy(text + i, bytes + i, 1);
         }
     }
-    if (argument.len > 60) {
+    if (argument.len > most) {
         memcpy(text + n, "...", 3);
         n += 3;
     }
@@ -105,10 +167,37 @@ const char *args_show(bg_bytes argument, char text[64])
     return text;
 }
 
+const char *args_show(bg_bytes argument, char text[64])
+{
+    return args_show_in(argument, text, 64);
+}
+
+const char *args_show_long(bg_bytes argument, char text[ARGS_SHOW_MAX])
+{
+    return args_show_in(argument, text, ARGS_SHOW_MAX);
+}
+
+bool args_refuse_gate(struct request *request, bg_bytes name)
+{
+    const struct host_ops *ops = request->host->ops;
+    char text[64];
+    if (!ops->is_gate || !ops->is_gate(request->host, name)) {
+        return false;
+    }
+    reply_errorf(&request->reply, "WRONGTYPE " ARGS_IS_GATE, args_show(name, text));
+    return true;
+}
+
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent)
 {
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
+    if (!object && args_refuse_gate(request, request->argv[1])) {
+        if (sent) {
+            *sent = true;
+        }
+        return NULL;
+    }
     const bool fits = object && families >> object->shape.family & 1;
     const char *wrong = object ? ARGS_WRONGTYPE : missing;
     if (sent) {
@@ -139,7 +228,7 @@ struct object *args_find_any(struct request *request, bg_bytes name)
 {
     struct object *object = request->host->ops->find(request->host, name);
     char text[64];
-    if (!object) {
+    if (!object && !args_refuse_gate(request, name)) {
         reply_errorf(&request->reply, "NOFILTER no such filter '%s'",
                      args_show(name, text));
     }
@@ -171,6 +260,9 @@ void args_reserve(struct request *request, const struct args_maker *maker,
     bg_err err = BG_EINVAL;
     if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
         wrong = ARGS_EXISTS;
+    }
+    if (!wrong && args_refuse_gate(request, request->argv[1])) {
+        return;
     }
     if (!wrong) {
         err = args_make(request, maker, options, &info);
@@ -325,14 +417,13 @@ static struct object *items_find(struct request *request, bool *sent)
 
 void items_exist_many(struct request *request, const bg_bytes *items, size_t n)
 {
-    bool sent = false;
-    const struct object *object = items_find(request, &sent);
-    if (!sent) {
-        items_exist(request, object, items, n);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) {
-        reply_error(&request->reply, ARGS_WRONGTYPE);
+    for (size_t i = 0; i < n; i++) { /* sends an error for each item */
+        bool sent = false;
+        const struct object *object = items_find(request, &sent);
+        if (!sent) {
+            items_exist(request, object, items + i, n - i);
+            return;
+        }
     }
 }
 

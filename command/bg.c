@@ -8,14 +8,16 @@
 
 #include <stdio.h>
 
-#define BG_WRITE    (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
-#define BG_ADDS     (BG_WRITE | COMMAND_CLAIMS)
-#define BG_READ     (COMMAND_READONLY | COMMAND_FAST)
-#define BG_CHANGE   (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW)
-#define BG_EXAMINE  (COMMAND_READONLY | COMMAND_SLOW)
-#define BG_AT_NAME  CATEGORY_GATE, 1, 1, 1
-#define BG_AT_FILES CATEGORY_GATE | CATEGORY_DANGEROUS, 1, 1, 1
-#define BG_NO_NAME  CATEGORY_GATE, 0, 0, 0
+#define BG_WRITE     (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define BG_ADDS      (BG_WRITE | COMMAND_CLAIMS)
+#define BG_READ      (COMMAND_READONLY | COMMAND_FAST)
+#define BG_CHANGE    (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW)
+#define BG_EXAMINE   (COMMAND_READONLY | COMMAND_SLOW)
+#define BG_AT_NAME   CATEGORY_GATE, 1, 1, 1
+#define BG_AT_FILES  CATEGORY_GATE | CATEGORY_DANGEROUS, 1, 1, 1
+/* Not in the category gate, so that +@gate does not grant the command. */
+#define BG_AT_SECRET CATEGORY_DANGEROUS, 1, 1, 1
+#define BG_NO_NAME   CATEGORY_GATE, 0, 0, 0
 
 const struct command bg_commands[] = {
     { "BG.CREATE", -2, BG_WRITE, BG_AT_NAME, bgc_create, NULL,
@@ -123,7 +125,7 @@ const struct command bg_commands[] = {
       "have the same digest",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_READS },
     { "BG.DUMP", -3, BG_EXAMINE, BG_AT_NAME, dump_bg_dump, NULL,
-      "name cursor [SIZE bytes]",
+      "name cursor [SIZE bytes] [ID id]",
       "Returns the next chunk of a filter, with a checksum; start with cursor 0, then "
       "pass the returned cursor until it is 0",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_READS },
@@ -131,6 +133,11 @@ const struct command bg_commands[] = {
       "Loads a chunk of a dump, or returns the progress if no chunk is specified; "
       "the last chunk creates the filter",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_LOADS },
+    { "BG.SECRET", 2, COMMAND_ADMIN | COMMAND_NOSCRIPT, BG_AT_SECRET, bgc_secret, NULL,
+      "name",
+      "Returns the key ID and the secret of a keyed filter, for a keyring; each use is "
+      "logged",
+      "O(1)", "0.2.0", BEHAVIOR_READS },
     { "BG.PUBLISH",
       -3,
       BG_EXAMINE | COMMAND_ADMIN | COMMAND_WRITES_FILE,
@@ -165,6 +172,19 @@ const struct command bg_commands[] = {
       "if the filter may contain the key",
       "O(1), plus a call to the backing store if the filter may contain the key",
       "0.1.0",
+      { NEEDS_GATES, FRONT_REFUSES, EFFECT_NONE, REPLICATES_NOTHING } },
+    { "BG.ROW",
+      3,
+      COMMAND_READONLY | COMMAND_DEFERS,
+      BG_AT_NAME,
+      bgc_row,
+      NULL,
+      "gate key",
+      "Returns the row of a key, or null if the key does not exist; queries the backing "
+      "store if the gate's filter may contain the key",
+      "O(N) where N is the size of the row, plus a call to the backing store if the "
+      "filter may contain the key",
+      "0.2.0",
       { NEEDS_GATES, FRONT_REFUSES, EFFECT_NONE, REPLICATES_NOTHING } },
     { "BG.MLOOKUP",
       -3,

@@ -72,7 +72,7 @@ struct bgc_wish {
 static bool bgc_read_u32(bg_bytes argument, uint32_t *value)
 {
     uint64_t number = 0;
-    const bool good = args_count(argument, &number) && number <= UINT32_MAX;
+    const bool good = args_amount(argument, &number) && number <= UINT32_MAX;
     *value = good ? (uint32_t)number : *value;
     return good;
 }
@@ -110,7 +110,15 @@ static bool bgc_read_hash(bg_bytes argument, uint32_t *hash)
     return false;
 }
 
-enum bgc_option_type { OPTION_U32, OPTION_U64, OPTION_REAL, OPTION_KIND, OPTION_HASH };
+enum bgc_option_type {
+    OPTION_U32,
+    OPTION_U64,
+    OPTION_TIME,
+    OPTION_REAL,
+    OPTION_RATE,
+    OPTION_KIND,
+    OPTION_HASH
+};
 
 static const struct bgc_option {
     const char *word;
@@ -123,10 +131,12 @@ static const struct bgc_option {
         word, type, offsetof(struct bgc_wish, shape.field), expected                   \
     }
     OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
-    OPTION("CAPACITY", OPTION_U64, items, "a number of items from 1 to 2^56"),
-    OPTION("ERROR", OPTION_REAL, rate, "a rate above 0 and below 1"),
+    OPTION("CAPACITY", OPTION_U64, items,
+           "a number of items from 1 to 2^56, such as 1000000 or 1M"),
+    OPTION("ERROR", OPTION_RATE, rate,
+           "a rate above 0 and below 1, such as 0.01 or 1%"),
     OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item above 0"),
-    OPTION("BYTES", OPTION_U64, bytes, "a number of bytes, at least 1"),
+    OPTION("BYTES", OPTION_U64, bytes, "a number of bytes, such as 65536 or 64Mi"),
     OPTION("K", OPTION_U32, k, "a whole number of at least 1"),
     OPTION("FOLDS", OPTION_U32, folds,
            "the number of times that the filter can be halved, 1 to 20"),
@@ -134,7 +144,8 @@ static const struct bgc_option {
     OPTION("SHARDS", OPTION_U32, shards, "a number of shards from 1 to 65536"),
     OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),
     OPTION("SEED", OPTION_U64, seed, "a whole number from 0 to 2^64 - 1"),
-    OPTION("WINDOW", OPTION_U64, window_length, "a number of milliseconds, at least 1"),
+    OPTION("WINDOW", OPTION_TIME, window_length,
+           "a number of milliseconds above 0, or a duration such as 24h"),
     OPTION("COUNT", OPTION_U64, window_count, "a number of items, at least 1"),
     OPTION("GENERATIONS", OPTION_U32, window_generations,
            "a number of generations from 2 to 64"),
@@ -148,9 +159,11 @@ static bool bgc_read_value(const struct bgc_option *option, bg_bytes argument,
     switch (option->type) {
     case OPTION_U32: return bgc_read_u32(argument, to) && *(uint32_t *)to > 0;
     case OPTION_U64:
-        return args_count(argument, to)
+        return args_amount(argument, to)
                && (*(uint64_t *)to > 0 || strcmp(option->word, "SEED") == 0);
-    case OPTION_REAL: return args_real(argument, to) && *(double *)to > 0;
+    case OPTION_TIME: return args_milliseconds(argument, to) && *(uint64_t *)to > 0;
+    case OPTION_REAL: return args_scaled(argument, to) && *(double *)to > 0;
+    case OPTION_RATE: return args_share(argument, to) && *(double *)to > 0;
     case OPTION_KIND: return bgc_read_kind(argument, to);
     case OPTION_HASH: return bgc_read_hash(argument, to);
     }

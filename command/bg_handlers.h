@@ -58,6 +58,9 @@ void bgc_digest(struct request *request);
 void bgc_publish(struct request *request);
 void bgc_reload(struct request *request);
 
+/* bg_secret.c */
+void bgc_secret(struct request *request);
+
 /* bg_info.c */
 void bgc_info(struct request *request);
 
@@ -69,6 +72,7 @@ void bgc_sharded(struct request *request);
 
 /* bg_gate.c */
 void bgc_lookup(struct request *request);
+void bgc_row(struct request *request);
 void bgc_mlookup(struct request *request);
 void bgc_wrote(struct request *request);
 

@@ -13,15 +13,16 @@
 static const struct plan_option {
     const char *word;
     size_t at;
+    bool (*read)(bg_bytes argument, double *value);
     double most;
 } plan_options[] = {
-    { "GROWTH", offsetof(bg_plan_request, growth), 1e6 },
-    { "QPS", offsetof(bg_plan_request, queries_per_second), 1e15 },
-    { "ABSENT", offsetof(bg_plan_request, absent_share), 1 },
-    { "CALLCOST", offsetof(bg_plan_request, call_cost), 1e15 },
-    { "MEMORYCOST", offsetof(bg_plan_request, memory_cost), 1e15 },
-    { "CALLTIME", offsetof(bg_plan_request, call_seconds), 1e15 },
-    { "LATENCY", offsetof(bg_plan_request, latency_objective), 1e15 },
+    { "GROWTH", offsetof(bg_plan_request, growth), args_scaled, 1e6 },
+    { "QPS", offsetof(bg_plan_request, queries_per_second), args_scaled, 1e15 },
+    { "ABSENT", offsetof(bg_plan_request, absent_share), args_share, 1 },
+    { "CALLCOST", offsetof(bg_plan_request, call_cost), args_scaled, 1e15 },
+    { "MEMORYCOST", offsetof(bg_plan_request, memory_cost), args_scaled, 1e15 },
+    { "CALLTIME", offsetof(bg_plan_request, call_seconds), args_seconds, 1e15 },
+    { "LATENCY", offsetof(bg_plan_request, latency_objective), args_seconds, 1e15 },
 };
 
 enum { PLAN_OPTIONS = sizeof plan_options / sizeof *plan_options };
@@ -39,7 +40,7 @@ static bool plan_read_option(struct request *request, size_t *i, bg_plan_request
     for (size_t o = 0; o < PLAN_OPTIONS; o++) {
         double *to = (double *)(void *)((char *)ask + plan_options[o].at);
         if (args_is(word, plan_options[o].word)) {
-            if (there && args_real(request->argv[*i], to) && *to > 0
+            if (there && plan_options[o].read(request->argv[*i], to) && *to > 0
                 && *to <= plan_options[o].most) {
                 return true;
             }
@@ -55,11 +56,11 @@ static bool plan_read_option(struct request *request, size_t *i, bg_plan_request
 
 static bool plan_read(struct request *request, bg_plan_request *ask)
 {
-    if (!args_count(request->argv[1], &ask->spec.items) || ask->spec.items == 0) {
+    if (!args_amount(request->argv[1], &ask->spec.items) || ask->spec.items == 0) {
         reply_error(&request->reply, "ERR bad capacity");
         return false;
     }
-    if (!args_real(request->argv[2], &ask->spec.rate) || !(ask->spec.rate > 0)
+    if (!args_share(request->argv[2], &ask->spec.rate) || !(ask->spec.rate > 0)
         || ask->spec.rate >= 1) {
         reply_error(&request->reply, "ERR bad error rate");
         return false;

@@ -45,9 +45,9 @@ static void rebuild_begin(struct request *request, struct object *object)
     double rate = 0;
     if ((request->argc != 4
          && (request->argc != 6 || !args_is(request->argv[4], "ERROR")))
-        || !args_count(request->argv[3], &capacity) || capacity == 0
+        || !args_amount(request->argv[3], &capacity) || capacity == 0
         || (request->argc == 6
-            && (!args_real(request->argv[5], &rate) || !(rate > 0) || rate >= 1))) {
+            && (!args_share(request->argv[5], &rate) || !(rate > 0) || rate >= 1))) {
         reply_error(
             &request->reply,
             "ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and "

@@ -16,7 +16,7 @@ static bool sharded_read(struct request *request, size_t at, struct shard_tags *
 {
     uint64_t shards = 0;
     char text[64];
-    if (args_count(request->argv[at], &shards) && shard_tags_make(shards, tags)) {
+    if (args_amount(request->argv[at], &shards) && shard_tags_make(shards, tags)) {
         return true;
     }
     reply_errorf(&request->reply, "ERR shards: found '%s', expected 1 to %d",
@@ -76,11 +76,11 @@ static void sharded_plan(struct request *request)
     bg_plan plan;
     bg_errinfo info = { 0 };
     uint64_t items = 0;
-    if (!args_count(request->argv[2], &items) || items == 0) {
+    if (!args_amount(request->argv[2], &items) || items == 0) {
         reply_error(&request->reply, "ERR bad capacity");
         return;
     }
-    if (!args_real(request->argv[3], &ask.spec.rate) || !(ask.spec.rate > 0)
+    if (!args_share(request->argv[3], &ask.spec.rate) || !(ask.spec.rate > 0)
         || ask.spec.rate >= 1) {
         reply_error(&request->reply, "ERR bad error rate");
         return;

@@ -388,32 +388,68 @@ void dump_cf_scan(struct request *request)
     dump_scan(request, ARGS_CF, "ERR Invalid position", "ERR Invalid position");
 }
 
+/* The options of BG.DUMP. */
+struct dump_how {
+    uint64_t cursor, size;
+    uint64_t id; /* 0: any */
+};
+
+/* Returns false after sending an error. */
+static bool dump_read_options(struct request *request, struct dump_how *how)
+{
+    *how = (struct dump_how){ .size = DUMP_SIZE_USUAL };
+    if (!args_count(request->argv[2], &how->cursor)) {
+        return reply_error(&request->reply,
+                           "ERR cursor must be 0 or a returned cursor");
+    }
+    for (size_t i = 3; i < request->argc; i += 2) {
+        const bool valued = i + 1 < request->argc;
+        if (valued && args_is(request->argv[i], "ID") && request->host->ops->number) {
+            if (!args_count(request->argv[i + 1], &how->id) || how->id == 0) {
+                return reply_error(&request->reply,
+                                   "ERR ID must be a number that BG.LIST returned");
+            }
+        } else if (!valued || !args_is(request->argv[i], "SIZE")
+                   || !args_count(request->argv[i + 1], &how->size) || how->size < 1
+                   || how->size > DUMP_SIZE_MAX) {
+            return reply_error(&request->reply,
+                               "ERR SIZE must be in the range [1, 268435456] bytes");
+        }
+    }
+    return true;
+}
+
+/* Returns the object to dump. Returns NULL after sending an error. */
+static struct object *dump_find(struct request *request, const struct dump_how *how)
+{
+    struct host *host = request->host;
+    struct object *object = args_find_any(request, request->argv[1]);
+    char name[64];
+    if (object && how->id && host->ops->number(host, object) != how->id) {
+        reply_errorf(&request->reply,
+                     "NOFILTER filter '%s' does not have ID %llu: it was replaced or "
+                     "renamed",
+                     args_show(request->argv[1], name), (unsigned long long)how->id);
+        return NULL;
+    }
+    return object;
+}
+
 void dump_bg_dump(struct request *request)
 {
-    uint64_t cursor = 0, size = DUMP_SIZE_USUAL;
-    if (!args_count(request->argv[2], &cursor)) {
-        reply_error(&request->reply, "ERR cursor must be 0 or a returned cursor");
-        return;
-    }
-    if (request->argc != 3
-        && (request->argc != 5 || !args_is(request->argv[3], "SIZE")
-            || !args_count(request->argv[4], &size) || size < 1
-            || size > DUMP_SIZE_MAX)) {
-        reply_error(&request->reply,
-                    "ERR SIZE must be in the range [1, 268435456] bytes");
-        return;
-    }
-    struct object *object = args_find_any(request, request->argv[1]);
+    struct dump_how how;
+    struct object *object =
+        dump_read_options(request, &how) ? dump_find(request, &how) : NULL;
     if (!object) {
         return;
     }
     pthread_mutex_lock(&object->dumping);
-    const struct dump *dump = dump_take(request, object, cursor == 0, false);
-    if (dump && cursor >= dump->n) {
+    const struct dump *dump = dump_take(request, object, how.cursor == 0, false);
+    if (dump && how.cursor >= dump->n) {
         reply_error(&request->reply, "ERR cursor is beyond the end of the dump");
     } else if (dump) {
-        const bool last = dump->n - cursor <= size;
-        dump_reply_chunk(request, object, cursor, (size_t)size, 0, true);
+        const bool last = dump->n - how.cursor <= how.size;
+        dump_reply_chunk(request, object, how.cursor, (size_t)how.size, 0, true);
         if (last) {
             dump_forget(object);
         }

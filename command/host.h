@@ -79,6 +79,7 @@ struct command_settings {
 };
 
 struct host;
+struct store_row;
 
 struct host_ops {
     /* Returns the object with this name, or NULL. The result stays valid until the handler
@@ -128,22 +129,37 @@ struct host_ops {
     uint64_t (*ticks)(struct host *host);
 
     /* Looks up a key in gate `name`: first in its filter and then, if necessary, in its backing
-     * store. This function pointer is NULL if the host has no gates. Errors: BG_ENOTFOUND if the
-     * gate does not exist; BG_EBUSY if the backing store has to be queried, which the host does on
+     * store. `row` is NULL, or receives the row if the key is present. This function pointer is NULL
+     * if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_ENOTSUP if there
+     * is a `row` and the gate returns none; BG_EBUSY if the backing store has to be queried, which the host does on
      * another thread. On BG_EBUSY, send no reply, because the host will run the request again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
-                     bg_outcome *outcome, bg_errinfo *info);
+                     struct store_row *row, bg_outcome *outcome, bg_errinfo *info);
 
     /* Adds a key to the filter of gate `name`, after the key has been committed to the gate's
      * backing store. This function pointer is NULL if the host has no gates. Errors: BG_ENOTFOUND
      * if the gate does not exist; other errors if the key cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
+    /* Returns whether a name that no object has is the name of a gate. Filter commands refuse such a
+     * name, because "no such filter" would read as "no such key". This function pointer is NULL if
+     * the host has no gates. */
+    bool (*is_gate)(struct host *host, bg_bytes name);
+
     /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. This
      * function pointer is NULL if the host does not support files. Errors: BG_EINVAL if the path
      * would be outside the directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);
+
+    /* Returns a number that identifies an object on this host. The number is never reused. A
+     * renamed object keeps its number, and an object that replaces another gets a new one. This
+     * function pointer is NULL if the host does not number its objects. */
+    uint64_t (*number)(struct host *host, const struct object *object);
+
+    /* Logs that the client receives the secret of the filter `name`: the client's user and address,
+     * and the name, but never the secret. */
+    void (*disclose)(struct host *host, bg_bytes name);
 };
 
 struct host {
@@ -152,6 +168,9 @@ struct host {
     /* Requests run one at a time, and each request is atomic: after a crash, it has taken effect
      * either completely or not at all. */
     bool ordered;
+    /* Number of keys that requests have added, including keys that were already present. Hosts may
+     * reset it. */
+    uint64_t added;
 };
 
 struct request {

@@ -492,12 +492,20 @@ static bg_err adding_once(struct adding *a, bg_errinfo *info)
 
 /* Adds the batch, and retries if the slot's hash changes. The caller holds `writing`, unless the
  * object is a bit array. */
-static bg_err adding_all(struct adding *a, bg_errinfo *info)
+static bg_err adding_try(struct adding *a, bg_errinfo *info)
 {
     bg_err err = BG_EINCOMPAT;
     for (int tries = 0; err == BG_EINCOMPAT && tries < 100; tries++) {
         err = adding_once(a, info);
     }
+    return err;
+}
+
+/* Adds the keys, and counts the added keys. */
+static bg_err adding_all(struct adding *a, bg_errinfo *info)
+{
+    const bg_err err = adding_try(a, info);
+    (void)__atomic_fetch_add(&a->host->added, *a->done, __ATOMIC_RELAXED);
     return err;
 }
 
@@ -772,7 +780,7 @@ static bg_err replay_add(struct object *object, const struct change *change,
                          bg_errinfo *info)
 {
     static const struct host_ops ops = { .record = replay_record };
-    struct host host = { &ops, NULL, false };
+    struct host host = { .ops = &ops };
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
     bg_err err = BG_OK;
     for (size_t at = 0; !err && at < change->n;) {

@@ -30,6 +30,7 @@
 #include "command_table.h"
 #include "dump.h"
 #include "object.h"
+#include "store_row.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -91,10 +92,11 @@ struct fake {
     size_t text_used;
     bg_bytes *keys; /* keys that commands have used */
     size_t keys_count;
-    size_t recorded, checkpoints;
+    size_t recorded, checkpoints, disclosed;
     bg_err record_fails, checkpoint_fails, create_fails;
     const char *folder; /* directory for files, or NULL */
     bg_outcome outcome; /* the outcome that all gate lookups return */
+    size_t row_bytes;   /* see fake_lookup */
     bool no_keys;       /* do not remember the keys that commands use */
     bool forget;        /* do not replay, because the test discards adds on purpose */
 };
@@ -383,14 +385,27 @@ static inline uint64_t fake_ticks(struct host *host)
     return fake_of(host)->now - fake_of(host)->stepped;
 }
 
+/* The gate "gate" has rows with the columns key, none (NULL) and big (`row_bytes` bytes); the gate
+ * "mute" has no rows. */
 static inline bg_err fake_lookup(struct host *host, bg_bytes name, bg_bytes key,
-                                 bg_outcome *outcome, bg_errinfo *info)
+                                 struct store_row *row, bg_outcome *outcome,
+                                 bg_errinfo *info)
 {
-    (void)key;
+    static const char big[STORE_ROW_MAX] = "x";
+    const struct fake *h = fake_of(host);
+    if (row && name.len == 4 && memcmp(name.data, "mute", 4) == 0) {
+        return error_fail(info, BG_ENOTSUP, "this gate does not return rows");
+    }
     if (name.len != 4 || memcmp(name.data, "gate", 4) != 0) {
         return error_fail(info, BG_ENOTFOUND, "no such gate");
     }
-    *outcome = fake_of(host)->outcome;
+    *outcome = h->outcome;
+    if (*outcome == BG_OUTCOME_PRESENT) {
+        store_row_begin(row);
+        store_row_add(row, "key", key.data, key.len);
+        store_row_add(row, "none", NULL, 0);
+        store_row_add(row, "big", big, h->row_bytes);
+    }
     return BG_OK;
 }
 
@@ -398,8 +413,14 @@ static inline bg_err fake_wrote(struct host *host, bg_bytes name, bg_bytes key,
                                 bg_errinfo *info)
 {
     bg_outcome outcome;
-    return key.len ? fake_lookup(host, name, key, &outcome, info)
+    return key.len ? fake_lookup(host, name, key, NULL, &outcome, info)
                    : error_fail(info, BG_EINVAL, "another spelling");
+}
+
+static inline void fake_disclose(struct host *host, bg_bytes name)
+{
+    (void)name;
+    fake_of(host)->disclosed++;
 }
 
 static inline bg_err fake_path(struct host *host, bg_bytes file, char *path,
@@ -566,7 +587,8 @@ static inline void fake_begin(struct fake *h)
                                          .ticks = fake_ticks,
                                          .lookup = fake_lookup,
                                          .wrote = fake_wrote,
-                                         .path = fake_path };
+                                         .path = fake_path,
+                                         .disclose = fake_disclose };
     static const struct command *const families[] = { bf_commands, cf_commands,
                                                       bg_commands };
     *h = (struct fake){ .protocol = 2, .now = 1700000000000 };

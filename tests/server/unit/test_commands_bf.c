@@ -21,7 +21,12 @@ TEST(bf__words_and_replies)
           "-ERR error rate must be in the range (0.000000, 1.000000)" },
         { "BF.RESERVE x 0.01 abc", "-ERR bad capacity" },
         { "BF.RESERVE x 0.01 -1", "-ERR bad capacity" },
-        { "BF.RESERVE x 0.01 1e3", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 1.5", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 1kk", "-ERR bad capacity" },
+        { "BF.RESERVE x 1%% 100", "-ERR bad error rate" },
+        { "BF.RESERVE x 1/0 100", "-ERR bad error rate" },
+        { "BF.RESERVE x 100% 100",
+          "-ERR error rate must be in the range (0.000000, 1.000000)" },
         { "BF.RESERVE x 0.01 18446744073709551616", "-ERR bad capacity" },
         { "BF.RESERVE x 0.01 0",
           "-ERR capacity must be in the range [1, 72057594037927936]" },
@@ -273,6 +278,59 @@ TEST(bf__keyed)
     CHECK_STR((const char *)h.entries[0].object->shape.key_id, "first");
     fake_end(&h);
     bg_keyring_free(ring);
+}
+
+/* Creates a keyring with one secret. */
+static bg_keyring *ring_with(const char *file, const char *name, uint8_t first)
+{
+    bg_keyring *ring = NULL;
+    uint8_t secret[BG_SECRET_BYTES] = { first, 0xab };
+    const char *path = scratch_path(file);
+    (void)unlink(path);
+    CHECK_OK(bg_keyring_import(path, name, secret, NULL));
+    CHECK_OK(bg_keyring_open(path, &ring, NULL));
+    return ring;
+}
+
+/* BG.SECRET returns the secret that the filter was created with, or an error, and never another
+ * secret under the same key ID. */
+TEST(bg__secret)
+{
+    struct fake h;
+    bg_keyring *first = NULL, *other = ring_with("other", "first", 7);
+    const char *path = scratch_path("first");
+    const uint8_t secret[BG_SECRET_BYTES] = { 1, 0xab };
+    (void)unlink(path);
+    CHECK_OK(bg_keyring_append(path, "now", NULL));
+    CHECK_OK(bg_keyring_import(path, "first", secret, NULL));
+    CHECK_OK(bg_keyring_open(path, &first, NULL));
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.ADD open a"), ":1");
+    h.settings.hash = BG_HASH_KEYED;
+    h.settings.keyring = first;
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
+    CHECK_STR(fake(&h, "BG.SECRET none"), "-NOFILTER no such filter 'none'");
+    CHECK_STR(fake(&h, "BG.SECRET open"),
+              "-ERR filter 'open' has no secret, because its hash is not keyed");
+    CHECK_EQ(h.disclosed, 0);
+    const char *reply = fake(&h, "BG.SECRET k");
+    CHECK(strncmp(reply, "[$now $", 7) == 0 && strlen(reply) == 7 + 32 + 1);
+    CHECK_EQ(h.disclosed, 1);
+    const size_t recorded = h.recorded;
+
+    h.settings.keyring = other;
+    CHECK(strstr(fake(&h, "BG.SECRET k"), "none of the 1 secrets"));
+    memcpy(h.entries[1].object->shape.key_id, "first", sizeof "first");
+    CHECK(strstr(fake(&h, "BG.SECRET k"), "belongs to a different secret"));
+    h.settings.keyring = NULL;
+    CHECK(strstr(fake(&h, "BG.SECRET k"), "no keyring is configured"));
+    memcpy(h.entries[1].object->shape.key_id, "now\0\0", sizeof "first");
+    CHECK_EQ(h.disclosed, 1);
+    CHECK_EQ(h.recorded, recorded);
+    h.settings.keyring = first;
+    fake_end(&h);
+    bg_keyring_free(first);
+    bg_keyring_free(other);
 }
 
 TEST(shape__reads_what_it_wrote)

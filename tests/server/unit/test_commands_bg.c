@@ -68,6 +68,88 @@ static double field_real(const struct fake *h, const char *title)
 
 /* ---- Creating ---------------------------------------------------------------------------------- */
 
+/* Checks that two commands create the same filter. %s is replaced with the name. */
+static void same_shape(struct fake *h, const char *plain, const char *units)
+{
+    char text[2][OBJECT_SHAPE_TEXT];
+    const char *const formats[] = { plain, units };
+    for (size_t i = 0; i < 2; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "s%zu", h->entries_count);
+        const char *at = strstr(formats[i], "%s");
+        char line[200];
+        (void)snprintf(line, sizeof line, "%.*s%s%s", (int)(at - formats[i]),
+                       formats[i], name, at + 2);
+        run(h, NULL, "%s", line);
+        CHECK(h->text[0] == '+' || h->text[0] == '[');
+        const struct fake_entry *entry =
+            fake_find_entry(h, (bg_bytes){ name, strlen(name) });
+        CHECK(entry != NULL);
+        (void)object_shape_write(&entry->object->shape, text[i]);
+    }
+    CHECK_STR(text[0], text[1]);
+}
+
+TEST(bg__numbers_with_units)
+{
+    static const char *const pairs[][2] = {
+        { "BF.RESERVE %s 0.01 10000", "BF.RESERVE %s 1% 10k" },
+        { "BF.RESERVE %s 0.001 1000000", "BF.RESERVE %s 1/1000 1e6" },
+        { "BF.INSERT %s ERROR 0.02 CAPACITY 65536 ITEMS a",
+          "BF.INSERT %s ERROR 2% CAPACITY 64Ki ITEMS a" },
+        { "CF.RESERVE %s 5000 ERROR 0.01", "CF.RESERVE %s 5k ERROR 1%" },
+        { "CF.INSERT %s CAPACITY 2000 ITEMS a", "CF.INSERT %s CAPACITY 2e3 ITEMS a" },
+        { "BG.CREATE %s KIND blocked CAPACITY 1000000 ERROR 0.01",
+          "BG.CREATE %s KIND blocked CAPACITY 1M ERROR 1%" },
+        { "BG.CREATE %s KIND classic BYTES 65536 K 5",
+          "BG.CREATE %s KIND classic BYTES 64KiB K 5" },
+        { "BG.CREATE %s WINDOW 86400000 CAPACITY 1000",
+          "BG.CREATE %s WINDOW 24h CAPACITY 1k" },
+        { "BG.CREATE %s WINDOW 1500 CAPACITY 1000",
+          "BG.CREATE %s WINDOW 1.5s CAPACITY 1000" },
+        { "BG.CREATE %s WINDOW 1000000 CAPACITY 1000",
+          "BG.CREATE %s WINDOW 1e6 CAPACITY 1000" },
+        { "BG.CREATE %s COUNT 50000 CAPACITY 100000",
+          "BG.CREATE %s COUNT 50k CAPACITY 0.1M" },
+    };
+    static const struct fake_line lines[] = {
+        { "BG.CREATE r KIND blocked CAPACITY 1k", "+OK" },
+        { "BG.REBUILD r BEGIN 1M ERROR 0.1%", "+OK" },
+        { "BG.REBUILD r ABORT", "+OK" },
+        { "BG.REBUILD r BEGIN 1.5",
+          "-ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and a "
+          "rate above 0 and below 1" },
+        { "BG.CREATE x WINDOW 1.5ms CAPACITY 10",
+          "-ERR WINDOW: found 1.5ms, expected a number of milliseconds above 0, or a "
+          "duration such as 24h" },
+        { "BG.CREATE x WINDOW 5M CAPACITY 10",
+          "-ERR WINDOW: found 5M, expected a number of milliseconds above 0, or a "
+          "duration such as 24h" },
+        { "BG.CREATE x CAPACITY 10Q",
+          "-ERR CAPACITY: found 10Q, expected a number of items from 1 to 2^56, such as "
+          "1000000 or 1M" },
+        { "BG.CREATE x CAPACITY 100Pi",
+          "-ERR CAPACITY: found 112589990684262400, expected 1 .. 2^56" },
+        { "BG.PLAN 1M 1% ABSENT 101%", "-ERR ABSENT must be above 0 and at most 1" },
+        { "BG.PLAN 1M 1% CALLTIME 5k",
+          "-ERR CALLTIME must be above 0 and at most 1e+15" },
+    };
+    struct fake h;
+    char text[64 * 1024];
+    fake_begin(&h);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        same_shape(&h, pairs[i][0], pairs[i][1]);
+    }
+    FAKE_SCRIPT(&h, lines);
+    run(&h, NULL,
+        "BG.PLAN 1000000 0.01 QPS 50000 ABSENT 0.9 CALLTIME 0.005 LATENCY 0.00001");
+    CHECK(strlen(h.text) < sizeof text);
+    (void)snprintf(text, sizeof text, "%s", h.text);
+    run(&h, NULL, "BG.PLAN 1M 1%% QPS 50k ABSENT 90%% CALLTIME 5ms LATENCY 10us");
+    CHECK_STR(text, h.text);
+    fake_end(&h);
+}
+
 TEST(bg__create_words)
 {
     static const struct fake_line lines[] = {
@@ -94,13 +176,13 @@ TEST(bg__create_words)
         { "BG.CREATE x BITS 10",
           "-ERR CAPACITY is missing: specify the number of items" },
         { "BG.CREATE x CAPACITY 0",
-          "-ERR CAPACITY: found 0, expected a number of items from 1 to 2^56" },
+          "-ERR CAPACITY: found 0, expected a number of items from 1 to 2^56, such as 1000000 or 1M" },
         { "BG.CREATE x CAPACITY -5",
-          "-ERR CAPACITY: found -5, expected a number of items from 1 to 2^56" },
+          "-ERR CAPACITY: found -5, expected a number of items from 1 to 2^56, such as 1000000 or 1M" },
         { "BG.CREATE x CAPACITY 72057594037927937",
           "-ERR CAPACITY: found 72057594037927937, expected 1 .. 2^56" },
         { "BG.CREATE x CAPACITY 10 ERROR 0",
-          "-ERR ERROR: found 0, expected a rate above 0 and below 1" },
+          "-ERR ERROR: found 0, expected a rate above 0 and below 1, such as 0.01 or 1%" },
         { "BG.CREATE x CAPACITY 10 ERROR 1.5",
           "-ERR ERROR: found 1.5, expected a number above 0 and below 1" },
         { "BG.CREATE x CAPACITY 10 ERROR 0.1 BITS 8",
@@ -1039,7 +1121,25 @@ TEST(bg__gates)
         h.outcome = cases[i].outcome;
         FAKE_BOTH(&h, "BG.LOOKUP gate key", cases[i].two, cases[i].three);
     }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        h.outcome = cases[i].outcome;
+        const char *row =
+            h.outcome == BG_OUTCOME_PRESENT ? "[$key $7 $none _ $big $]"
+            : h.outcome < BG_OUTCOME_PRESENT
+                ? "_"
+                : "-FAILED the backing store of gate 'gate' did not answer";
+        CHECK_STR(fake(&h, "BG.ROW gate 7"), row);
+    }
     h.outcome = BG_OUTCOME_PRESENT;
+    h.row_bytes = STORE_ROW_MAX - 11; /* the names and the key have 11 bytes */
+    (void)fake(&h, "BG.ROW gate 7");
+    CHECK_EQ(h.items[6].n, h.row_bytes);
+    h.row_bytes++;
+    CHECK_STR(fake(&h, "BG.ROW gate 7"),
+              "-LIMIT the row has more than 1 MiB: select fewer columns, or parts of "
+              "them, in the gate's `lookup`");
+    CHECK_STR(fake(&h, "BG.ROW mute 7"), "-ERR this gate does not return rows");
+    CHECK_STR(fake(&h, "BG.ROW other 7"), "-NOGATE no such gate 'other'");
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a b"), "[[:1 $present] [:1 $present]]");
     h.outcome = BG_OUTCOME_FAILED;
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a"),
@@ -1073,7 +1173,8 @@ TEST(table__is_complete)
             CHECK(c->arity != 0 && c->categories != 0);
             const bool writes = c->flags & COMMAND_WRITE,
                        reads = c->flags & COMMAND_READONLY;
-            CHECK(writes != reads);
+            /* a command that only admins may run can be neither, so that +@read excludes it */
+            CHECK(writes != reads || (!writes && c->flags & COMMAND_ADMIN));
             const bool fast = c->flags & COMMAND_FAST, slow = c->flags & COMMAND_SLOW;
             CHECK(!fast || !slow);
             CHECK(!c->run_many
