@@ -183,7 +183,9 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
 static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
 {
     const struct reply_item item = reply_first(reply);
-    if (item.type == '-' && reply_begins(item.text, "ERR")) {
+    if (item.type == '-'
+        && (reply_begins(item.text, "ERR")
+            || (c->options.single && reply_begins(item.text, "NOPERM")))) {
         map_give_all(&c->map, node); /* not a cluster, so the server owns all slots */
         return true;
     }
@@ -364,6 +366,7 @@ bg_err cluster_open(const struct cluster_options *options, struct cluster **clus
     bg_err err = cluster_load(c, info);
     c->how = (struct link_how){ .tls = c->tls,
                                 .connect = options->connect,
+                                .most = options->reply_max,
                                 .unopened = &c->tally->unopened,
                                 .broken = &c->tally->broken };
     c->map.how = &c->how;
@@ -416,6 +419,19 @@ size_t cluster_nodes(const struct cluster *c)
 {
     bool has[MAP_NODES];
     return cluster_owners(c, has);
+}
+
+size_t cluster_list_nodes(const struct cluster *c, uint16_t nodes[MAP_NODES])
+{
+    bool has[MAP_NODES];
+    size_t n = 0;
+    (void)cluster_owners(c, has);
+    for (size_t i = 0; i < c->map.count; i++) {
+        if (has[i]) {
+            nodes[n++] = (uint16_t)i;
+        }
+    }
+    return n;
 }
 
 /* Sends INFO to all nodes that own slots, and to their replicas. Returns the number of links
@@ -824,4 +840,62 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
     free(links);
     free(turns);
     return err;
+}
+
+/* Sends a request to a node once. Returns false if there is no reply, or only a transient error, or
+ * sets *err. */
+static bool cluster_try_node(struct cluster *c, uint16_t node, const bg_bytes *argv,
+                             size_t argc, bg_bytes *reply, bg_err *err)
+{
+    struct node_link *link = c->map.nodes[node];
+    if (!cluster_begin(c, node)) {
+        return false;
+    }
+    if (!link_put(link, argv, argc)) {
+        *err = BG_ENOMEM;
+        return false;
+    }
+    c->tally->requests++;
+    if (!links_exchange(&link, 1, (int)c->options.timeout, c->options.stop_fd)) {
+        *err = BG_ECANCELED;
+        return false;
+    }
+    if (!cluster_greeted(c, node)) {
+        return false;
+    }
+    if (!link_take(link, reply)) {
+        cluster_note_link(c, node);
+        return false;
+    }
+    const struct reply_item item = reply_first(*reply);
+    const bool passing = item.type == '-' && cluster_is_passing(item.text);
+    if (passing) {
+        cluster_count_passing(c->tally, item.text);
+        cluster_note(c, node, item.text.data, item.text.len);
+    }
+    return !passing;
+}
+
+bg_err cluster_call_node(struct cluster *c, uint16_t node, const bg_bytes *argv,
+                         size_t argc, void (*told)(void *context, bg_bytes reply),
+                         void *context, bg_errinfo *info)
+{
+    bg_bytes reply = { NULL, 0 };
+    bg_err err = BG_OK;
+    const int64_t end = cluster_now() + c->options.patience;
+    while (!cluster_try_node(c, node, argv, argc, &reply, &err)) {
+        if (err) {
+            return error_fail(info, err, "%s", bg_strerror(err));
+        }
+        if (cluster_now() >= end) {
+            return error_fail(info, BG_EIO, "gave up retrying: %s", c->wrong);
+        }
+        c->tally->repeated++;
+        err = cluster_pause(c, info);
+        if (err) {
+            return err;
+        }
+    }
+    told(context, reply);
+    return BG_OK;
 }

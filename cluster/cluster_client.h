@@ -72,7 +72,9 @@ struct cluster_options {
                           default: 30,000 */
     uint32_t wait;     /* timeout of each WAIT; default: 1000 */
     uint32_t replicas; /* replicas that must receive a write; 0 disables WAIT */
-    int stop_fd;       /* descriptor that cancels a call when readable, or -1 */
+    size_t reply_max;  /* maximum size of the replies of a round; default: LINK_MAX */
+    bool single; /* not a cluster, so the user needs no permission for CLUSTER SLOTS */
+    int stop_fd; /* descriptor that cancels a call when readable, or -1 */
     struct cluster_tally *tally; /* NULL selects the client's own counters */
 };
 
@@ -133,6 +135,17 @@ bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view
 
 /* Returns the number of nodes that own slots. */
 size_t cluster_nodes(const struct cluster *cluster);
+
+/* Lists the nodes that own slots, according to the current map, and returns their number. A node
+ * keeps its number as long as the client is open. */
+size_t cluster_list_nodes(const struct cluster *cluster, uint16_t nodes[MAP_NODES]);
+
+/* Sends a request without a key, such as SCAN, to one node. Calls `told` once with the reply, which
+ * may be an error. Retries if the connection fails or the node reports a transient error. Errors:
+ * same as cluster_open. */
+bg_err cluster_call_node(struct cluster *cluster, uint16_t node, const bg_bytes *argv,
+                         size_t argc, void (*told)(void *context, bg_bytes reply),
+                         void *context, bg_errinfo *info);
 
 /* Writes "host:port" of the node that owns a slot, according to the current map. */
 void cluster_where(const struct cluster *cluster, unsigned slot, char *text,

@@ -272,8 +272,9 @@ static bool link_receive(struct node_link *link)
 {
     /* Larger than a TLS record, so TLS never buffers data that poll cannot see. */
     enum { AT_ONCE = 65536 };
-    if (link->in.used > LINK_MAX) {
-        link_break(link, "the node's replies exceed %d bytes", (int)LINK_MAX);
+    const size_t most = link->how && link->how->most ? link->how->most : LINK_MAX;
+    if (link->in.used > most) {
+        link_break(link, "the node's replies exceed %zu bytes", most);
         return true;
     }
     if (!bytes_reserve(&link->in, AT_ONCE)) {

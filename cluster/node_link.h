@@ -9,7 +9,7 @@
  * so a full pipeline to one node does not delay the other nodes. Opening a link, including TLS
  * (node_tls.h), has its own timeout, which can be shorter than the timeout for a reply.
  *
- * Memory: a link stores the requests and replies of a round, up to LINK_MAX. Thread safety: one
+ * Memory: a link stores the requests and replies of a round, up to a limit. Thread safety: one
  * thread per link.
  */
 #ifndef CLUSTER_NODE_LINK_H
@@ -45,6 +45,7 @@ struct link_process {
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
     uint32_t connect;           /* connect timeout in ms; 0 selects the round timeout */
+    size_t most; /* maximum size of a round's replies in bytes; 0 selects LINK_MAX */
     _Atomic uint64_t *unopened; /* counts links that could not be opened */
     _Atomic uint64_t *broken;   /* counts open links that broke */
 };

@@ -62,20 +62,25 @@ struct witness_errand {
     bg_bytes words[2 + WITNESS_DOUBTS];
     char fields[WITNESS_DOUBTS][WITNESS_FIELD];
     const char *text; /* the new list; NULL if a doubt is written instead */
+    bool known;       /* the shard had a witness before the request was sent */
     char *why;
     bg_err *err;
 };
 
+/* Handles the reply to HGETALL. Another client of the same service may have written the shard's first
+ * witness between the node's reply and this call. A missing witness is therefore lost only if it was
+ * known before the request was sent. If it became known in between, the witness is read again. */
 static void witness_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct witness_errand *e = ask->context;
     struct witness read = { 0 }, *witness = &e->filter->witnesses[e->shard];
     char why[WITNESS_WHY] = "";
-    const enum witness_verdict verdict = witness_read(
-        ask, reply, atomic_load(&e->filter->witnessed[e->shard]), &read, why);
+    const enum witness_verdict verdict = witness_read(ask, reply, e->known, &read, why);
     witness_free(witness);
-    if (verdict == WITNESS_NO_MEMORY) {
-        *e->err = BG_ENOMEM;
+    bool *early = &e->filter->early[e->shard];
+    *early = verdict == WITNESS_NONE && atomic_load(&e->filter->witnessed[e->shard]);
+    if (verdict == WITNESS_NO_MEMORY || *early) {
+        *e->err = *early ? *e->err : BG_ENOMEM;
         witness_free(&read);
         return;
     }
@@ -182,6 +187,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
     e->words[1] = e->filter->witness_names[e->shard];
+    e->known = atomic_load(&e->filter->witnessed[e->shard]);
     return (struct cluster_ask){ .argv = e->words,
                                  .argc = task->words(e),
                                  .steady = task == &witness_reading,
@@ -225,6 +231,25 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
     }
     free(asks);
     free(errands);
+    return err;
+}
+
+/* Reads the witnesses of the selected shards, and reads a witness again if its first version may be
+ * newer than the reply. The second reply is decisive, because the witness is then known. */
+static bg_err witness_load(struct sharded *filter, const bool *which,
+                           char why[WITNESS_WHY], bg_errinfo *info)
+{
+    bool again[SHARDS_MAX], lost[SHARDS_MAX];
+    memset(filter->early, 0, sizeof filter->early);
+    bg_err err = witness_run(filter, which, &witness_reading, NULL, why, info);
+    memcpy(again, filter->early, sizeof again);
+    memcpy(lost, filter->lost, sizeof lost);
+    if (!err && memchr(again, true, sizeof again)) {
+        err = witness_run(filter, again, &witness_reading, NULL, why, info);
+    }
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        filter->lost[i] = filter->lost[i] || lost[i] || filter->early[i];
+    }
     return err;
 }
 
@@ -338,7 +363,7 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
         }
         memset(filter->bare, 0, sizeof filter->bare);
         *why = 0;
-        err = witness_run(filter, all, &witness_reading, NULL, why, info);
+        err = witness_load(filter, all, why, info);
         if (err || !memchr(filter->bare, true, sizeof filter->bare)
             || !witness_is_used(filter)) {
             break;
@@ -417,8 +442,7 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
         some = some || which[shards[i]];
     }
     free(shards);
-    const bg_err err =
-        some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
+    const bg_err err = some ? witness_load(filter, which, why, info) : BG_OK;
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         bare = bare || (which[i] && filter->bare[i]);
     }
@@ -641,7 +665,7 @@ static bool job_is_read(const struct sharded_job *job, size_t command)
     if (!read) {
         return part->by.run == job->filter->holders[shard];
     }
-    return read->done
+    return read->done && !job->filter->early[shard]
            && (read->round > ask->round
                || (read->round == ask->round && read->node == ask->node));
 }
@@ -656,9 +680,7 @@ static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
             which[job_shard(job, &job->parts[i])] = some = true;
         }
     }
-    const bg_err err =
-        some ? witness_run(filter, which, &witness_reading, NULL, job->why, info)
-             : BG_OK;
+    const bg_err err = some ? witness_load(filter, which, job->why, info) : BG_OK;
     for (size_t i = 0; i < job->count; i++) {
         const struct sharded_part *part = &job->parts[i];
         const uint16_t shard = job_shard(job, part);
@@ -679,6 +701,7 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
     bg_err err = BG_OK;
     job->writes = write;
     memset(filter->lost, 0, sizeof filter->lost);
+    memset(filter->early, 0, sizeof filter->early);
     if (job_sort(job)) {
         job_divide(job, link_word(word), write);
         if (!write) {

@@ -22,7 +22,7 @@ import check_documents  # noqa: E402
 import cluster_world  # noqa: E402
 import shard_reference  # noqa: E402
 import transcript  # noqa: E402
-from cluster_world import PATIENCE, wait_for  # noqa: E402
+from cluster_world import PATIENCE, PRIMARIES, wait_for  # noqa: E402
 
 PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
@@ -141,6 +141,58 @@ def test_merge_is_exact(world):
     assert int(cli(world, "check", "-c", "a", keys=left + right).stdout) == 60000
 
 
+def refuse_keyrings(world, folder, text):
+    """`secrets` changes neither the target of a symbolic link, nor a file that is not a keyring, nor a keyring that has
+    a different secret under the same name."""
+    used = sum(node.log().count("BG.SECRET") for node in world.nodes)
+    name, secret = re.search("^(.*) (.*) retired$", text, re.M).groups()
+    wrong = {"notes": "some notes\n", "public": text, "conflict": f"{name} {secret[::-1]}\n"}
+    for file, content in wrong.items():
+        with open(os.path.join(folder, file), "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as out:
+            out.write(content)
+    os.chmod(os.path.join(folder, "public"), 0o644)
+    os.symlink("ring", os.path.join(folder, "link"))
+    for file in ("notes", "public", "link", "conflict"):
+        path = os.path.join(folder, file)
+        if file == "conflict":  # detected only after the servers have sent the secrets
+            assert sum(node.log().count("BG.SECRET") for node in world.nodes) == used
+        done = subprocess.run([PROGRAM, "--cluster", world.addresses(), "secrets", "both", path], capture_output=True, text=True)
+        assert done.returncode > 1 and path in done.stderr and secret not in done.stderr, done
+        with open(path, encoding="ascii") as kept:
+            first = kept.readline() + kept.readline()
+        assert first in (text if file == "link" else wrong[file]) and first, (file, first)
+    done = subprocess.run([PROGRAM, "--cluster", world.addresses(), "secrets", "both"], capture_output=True, text=True)
+    assert done.returncode == 2 and "expected NAME and FILE" in done.stderr, done
+
+
+def check_offline(world, folder, keys, owner):
+    """The dump files of a keyed filter can be queried with the keyring that `secrets` writes."""
+    ring = os.path.join(folder, "ring")
+
+    def check(shard):
+        mine = "".join(key + "\n" for key, at in zip(keys, owner) if at == shard)
+        return subprocess.run([PROGRAM, "check", "-v", "--keyring", ring, os.path.join(folder, f"d.{shard}")], input=mine,
+                              text=True, capture_output=True)
+    subprocess.run([PROGRAM, "keyring", "-q", "--new", "mine", ring], check=True)
+    assert "does not contain the secret" in check(0).stderr, check(0)
+    cli(world, "secrets", "both", ring)
+    with open(ring, encoding="ascii") as file:
+        text = file.read()
+    assert os.stat(ring).st_mode & 0o777 == 0o600 and text.count(" retired\n") == PRIMARIES, text
+    for shard in range(SHARDS):
+        done = check(shard)
+        assert done.stdout == "" and done.returncode == 1, done
+    cli(world, "secrets", "both", ring)
+    with open(ring, encoding="ascii") as file:
+        assert file.read() == text
+    listed = subprocess.run([PROGRAM, "keyring", ring], check=True, capture_output=True, text=True).stdout
+    assert listed.startswith("mine\tcurrent\n"), listed
+    refuse_keyrings(world, folder, text)
+    for node in world.nodes[:PRIMARIES]:
+        assert not any(secret in node.log() for secret in re.findall("[0-9a-f]{32}", text))
+    assert any("read the secret of filter '" in node.log() for node in world.nodes)
+
+
 def test_dump(world):
     with tempfile.TemporaryDirectory() as folder:
         cli(world, "dump", "both", os.path.join(folder, "d"))
@@ -151,6 +203,7 @@ def test_dump(world):
             assert subprocess.run([PROGRAM, "info", path], capture_output=True).returncode in (0, 2)
             verified = subprocess.run([PROGRAM, "info", "--json", path], capture_output=True, text=True)
             assert "keyed" in verified.stdout + verified.stderr
+        check_offline(world, folder, keys, owner)
         # The dump files of a filter with an unkeyed hash can be queried without a secret.
         cli(world, "create", "-n", "10000", "--hash", "fast", "open")
         cli(world, "add", "open", keys="".join(key + "\n" for key in keys))

@@ -112,6 +112,35 @@ def test_pipelines_are_batches(program):
 
 
 @service.alone
+def test_first_witnesses(program):
+    """A node that reports "no witness" just before the watch writes the first one has not lost it. The reply is delayed
+    until the watch has written all witnesses: first the reply before the lookup, then the reply after it."""
+    for late in (False, True):
+        front = Front(program)
+        watch, looked, written, held = set(), set(), threading.Event(), threading.Event()
+
+        def trouble(_, words, late=late, watch=watch, looked=looked, written=written, held=held):
+            me = threading.get_ident()
+            if words[0] == b"BG.MEXISTS":
+                (watch if words[2:] == [b""] else looked).add(me)
+                if me in watch and held.is_set():  # the next round: the watch has received the replies to its writes
+                    written.set()
+            elif words[0] == b"HSET":
+                assert held.wait(service.PATIENCE)
+            elif words[0] == b"HGETALL" and me not in watch and (me in looked or not late) and not held.is_set():
+                held.set()
+                assert written.wait(service.PATIENCE)
+                return b"*0\r\n"
+            return None
+
+        front.cluster.trouble = trouble
+        with front as (_, s):
+            assert s.ask("BF.EXISTS", "seen", "x") == 0, (late, s.read_log())
+            assert held.is_set() and written.is_set()
+            assert "may have lost keys" not in s.read_log(), s.read_log()
+
+
+@service.alone
 def test_doubt_is_maybe(program):
     with Front(program) as (front, s):
         assert s.ask("BF.ADD", "seen", "a") == 1
