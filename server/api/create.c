@@ -26,11 +26,23 @@ static void words_add(struct words *words, const char *word)
     words->argv[words->n++] = (bg_bytes){ word, strlen(word) };
 }
 
+static void words_text(struct words *words, const char *option, struct json_reader *r)
+{
+    struct json_span text;
+    if (json_read_string(r, &text) && words->n < 60) {
+        words_add(words, option);
+        words->argv[words->n++] = (bg_bytes){ text.bytes, text.len };
+    }
+}
+
+/* Reads a number, or a string such as "1M", which the command parses. */
 static void words_real(struct words *words, const char *option, struct json_reader *r)
 {
     double value = 0;
-    if (json_read_real(r, &value) && words->numbers_used < 32 && words->n < 60
-        && (value != 0 || strcmp(option, "FOLDS") != 0)) {
+    if (json_read_peek(r) == '"') {
+        words_text(words, option, r);
+    } else if (json_read_real(r, &value) && words->numbers_used < 32 && words->n < 60
+               && (value != 0 || strcmp(option, "FOLDS") != 0)) {
         char *text = words->numbers[words->numbers_used++];
         (void)snprintf(text, 40,
                        value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g",
@@ -40,13 +52,18 @@ static void words_real(struct words *words, const char *option, struct json_read
     }
 }
 
-static void words_text(struct words *words, const char *option, struct json_reader *r)
+/* Reads a number of seconds, or a string such as "24h". */
+static bool words_seconds(struct json_reader *r, double *seconds)
 {
     struct json_span text;
-    if (json_read_string(r, &text) && words->n < 60) {
-        words_add(words, option);
-        words->argv[words->n++] = (bg_bytes){ text.bytes, text.len };
+    if (json_read_peek(r) != '"') {
+        return json_read_real(r, seconds);
     }
+    if (json_read_string(r, &text)
+        && !args_seconds((bg_bytes){ text.bytes, text.len }, seconds)) {
+        r->error = "a number of seconds or a duration such as \"24h\"";
+    }
+    return !r->error;
 }
 
 static void words_name(struct words *words, struct json_reader *r, bool base64)
@@ -71,7 +88,7 @@ static void words_window(struct words *words, struct json_reader *r)
     }
     while (json_read_member(r, &member)) {
         if (json_read_is(&member, "seconds")) {
-            if (json_read_real(r, &seconds) && words->numbers_used < 32
+            if (words_seconds(r, &seconds) && words->numbers_used < 32
                 && words->n < 60) {
                 char *text = words->numbers[words->numbers_used++];
                 (void)snprintf(text, 40, "%.0f", ceil(seconds * 1000));
@@ -131,7 +148,7 @@ static void words_member(struct words *words, struct json_reader *r,
     } else if (json_read_is(name, "expires_in_seconds")) {
         words->expires = true;
         words->expires_in = 0;
-        if (!json_read_null(r) && json_read_real(r, &words->expires_in)
+        if (!json_read_null(r) && words_seconds(r, &words->expires_in)
             && !(words->expires_in > 0 && words->expires_in < 1e12)) {
             r->error = "expires_in_seconds above 0";
         }

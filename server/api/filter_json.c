@@ -74,6 +74,7 @@ static void filter_summary(struct json *json, struct web_request *request,
     web_json_nonzero(json, "capacity", capacity);
     web_json_known(json, "target", object->shape.rate > 0 || (known && h->target > 0),
                    known && h->target > 0 ? h->target : object->shape.rate);
+    web_json_known(json, "requested", object->shape.rate > 0, object->shape.rate);
     web_json_estimate(json, "items", known, &h->items);
     web_json_known(json, "fill", known, h->fill);
     web_json_known(json, "predicted", known, h->rate);

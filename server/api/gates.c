@@ -1,5 +1,6 @@
 /*
- * api/gates.c - gates over HTTP: lists, lookups and rebuilds.
+ * api/gates.c - gates over HTTP: lists, lookups and rebuilds. Any user that may read a gate sees its statistics and
+ * the table behind it; only administrators see the address of the database.
  */
 #include "gates/gates.h"
 #include "api/handlers.h"
@@ -11,35 +12,16 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* Adds up the statistics of lookups that used the filter and of lookups that did not. Statistics
- * that require reading the filter are from its last examination. */
-static void gates_sum(const struct gate_about *about, const struct figures *figures,
-                      bg_gate_info *sum)
-{
-    bg_gate_info blind = { .struct_size = sizeof blind };
-    sum->struct_size = sizeof *sum;
-    if (bg_gate_get_info(about->gate, figures->examined ? &figures->health : NULL,
-                         sum)) {
-        memset(sum, 0, sizeof *sum);
-    }
-    if (about->blind && bg_gate_get_info(about->blind, NULL, &blind) == BG_OK) {
-        sum->lookups += blind.lookups;
-        for (size_t i = 0; i < 6; i++) {
-            sum->outcomes[i] += blind.outcomes[i];
-        }
-        sum->store_calls += blind.store_calls;
-        sum->store_errors += blind.store_errors;
-        sum->store_nanoseconds += blind.store_nanoseconds;
-        sum->shared += blind.shared;
-        sum->spared_by_breaker += blind.spared_by_breaker; /* the breaker is shared */
-    }
-}
-
-static void gates_json_source(struct json *json, const struct gate_about *about)
+static void gates_json_source(struct json *json, const struct gate_about *about,
+                              bool admin)
 {
     const char *url = about->settings->source ? about->settings->source : "";
+    char shown[512];
+    source_show_url(url, shown, sizeof shown);
     json_object(json, "source");
     json_text(json, "type", strncmp(url, "sqlite", 6) == 0 ? "sqlite" : "postgresql");
+    json_text(json, "description", about->settings->keys ? about->settings->keys : "");
+    json_text(json, "url", admin ? shown : NULL);
     json_text(json, "state",
               about->source_up                                         ? "up"
               : about->phase == GATE_WAITING && !about->source_text[0] ? "connecting"
@@ -156,9 +138,27 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
     } else {
         json_null(json, "rebuild");
     }
+    if (about->build_time) {
+        json_object(json, "last_build");
+        json_exact(json, "time", (double)about->build_time / 1000);
+        json_exact(json, "seconds", about->build_seconds);
+        json_count(json, "keys", about->build_keys);
+        json_close(json, '}');
+    } else {
+        json_null(json, "last_build");
+    }
     json_count(json, "rebuilds", about->builds);
     json_count(json, "rebuilds_failed", about->build_failures);
     json_text(json, "last_failure", about->build_text[0] ? about->build_text : NULL);
+}
+
+/* Returns why the source cannot be used, without the prefix "source: ". */
+static const char *gates_reason(const struct gate_about *about)
+{
+    const char *text = about->source_text;
+    return !text[0]                            ? "no error reported"
+           : strncmp(text, "source: ", 8) == 0 ? text + 8
+                                               : text;
 }
 
 static void gates_json_health(struct json *json, const struct gate_about *about,
@@ -175,8 +175,7 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     }
     if (!about->source_up) {
         health_reason(&r, HEALTH_ACT, "incomplete",
-                      "the gate cannot use its source: %.150s",
-                      about->source_text[0] ? about->source_text : "no error reported");
+                      "the gate cannot use its source: %.150s", gates_reason(about));
     } else if (!about->trusted) {
         health_reason(&r, HEALTH_WATCH, "incomplete",
                       "the filter has not been proven complete: every lookup queries "
@@ -190,15 +189,22 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     health_write(json, &r);
 }
 
-static void gates_json(struct json *json, const struct server *server,
-                       const struct gate_about *about)
+struct gates_telling {
+    struct web_request *request;
+    struct json *json;
+};
+
+static void gates_json(void *context, const struct gate_about *about)
 {
-    const struct figures figures = observer_gate_figures(server->observer, about->name);
+    const struct gates_telling *telling = context;
+    struct json *json = telling->json;
+    const struct figures figures =
+        observer_gate_figures(telling->request->session->server->observer, about->name);
     bg_gate_info stats;
-    gates_sum(about, &figures, &stats);
+    gates_total(about, figures.examined ? &figures.health : NULL, &stats);
     json_text(json, "name", about->name);
     gates_json_filter(json, about, &figures);
-    gates_json_source(json, about);
+    gates_json_source(json, about, web_is_admin(telling->request));
     gates_json_complete(json, about);
     gates_json_outcomes(json, &stats);
     gates_json_figures(json, about, &stats);
@@ -207,11 +213,6 @@ static void gates_json(struct json *json, const struct server *server,
 }
 
 /* ---- Routes ------------------------------------------------------------------------------------------ */
-
-struct gates_telling {
-    struct web_request *request;
-    struct json *json;
-};
 
 static bool gates_may_see(const struct web_request *request, const char *name,
                           size_t len)
@@ -224,15 +225,9 @@ static void gates_tell_row(void *context, const struct gate_about *about)
     const struct gates_telling *telling = context;
     if (gates_may_see(telling->request, about->name, strlen(about->name))) {
         json_object(telling->json, NULL);
-        gates_json(telling->json, telling->request->session->server, about);
+        gates_json(context, about);
         json_close(telling->json, '}');
     }
-}
-
-static void gates_tell_one(void *context, const struct gate_about *about)
-{
-    const struct gates_telling *telling = context;
-    gates_json(telling->json, telling->request->session->server, about);
 }
 
 static void gates_list(struct web_request *request)
@@ -260,18 +255,23 @@ static void gates_none(struct web_request *request, bg_bytes name)
     web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
 }
 
-/* Reads the name of a gate that the user may see. Returns false after sending a 404 response. */
-static bool gates_name(struct web_request *request, bg_bytes *name)
+bool gates_find(struct web_request *request, bg_bytes name)
 {
-    if (!web_name(request, 3, name) || !web_may(request, "BG.LOOKUP")) {
+    if (!web_may(request, "BG.LOOKUP")) {
         return false;
     }
-    if (!request->session->server->gates
-        || !gates_may_see(request, name->data, name->len)) {
-        gates_none(request, *name);
+    if (!request->session->server->gates || !gates_may_see(request, name.data, name.len)
+        || !gates_has(request->session->server->gates, name)) {
+        gates_none(request, name);
         return false;
     }
     return true;
+}
+
+/* Reads the name of a gate that the user may see. Returns false after sending a response. */
+static bool gates_name(struct web_request *request, bg_bytes *name)
+{
+    return web_name(request, 3, name) && gates_find(request, *name);
 }
 
 static void gates_answer(struct web_request *request, bg_bytes name, int status)
@@ -282,8 +282,8 @@ static void gates_answer(struct web_request *request, bg_bytes name, int status)
         return;
     }
     struct gates_telling telling = { request, &json };
-    const bg_err err = gates_about(request->session->server->gates, name,
-                                   gates_tell_one, &telling, &info);
+    const bg_err err =
+        gates_about(request->session->server->gates, name, gates_json, &telling, &info);
     request->answer.status = status;
     web_json_end(request, &json);
     if (err) {
@@ -372,6 +372,7 @@ static void gates_post_lookup(struct web_request *request)
             return;
         }
     }
+    session_count(request->session, n, 0);
     if (n == 0 || !web_json_begin(request, &json)) {
         return;
     }
@@ -393,9 +394,87 @@ static void gates_post_lookup(struct web_request *request)
     web_json_end(request, &json);
 }
 
+/* Looks up the row of a key. Returns false after sending an error. */
+static bool gates_find_row(struct web_request *request, bg_bytes name, bg_bytes key,
+                           struct store_row *row, bg_outcome *outcome)
+{
+    struct gates *gates = request->session->server->gates;
+    bg_errinfo info = { 0 };
+    bg_err err = gates_check_rows(gates, name, &info);
+    err = err ? err : gates_lookup(gates, name, key, row, outcome, &info);
+    session_count(request->session, !err, 0);
+    if (err == BG_ENOTFOUND) {
+        gates_none(request, name);
+        return false;
+    }
+    if (err == BG_ENOTSUP) {
+        return web_error(request, 422, "not_supported", "%s", source_reason(&info));
+    }
+    if (*outcome == BG_OUTCOME_UNKNOWN || *outcome == BG_OUTCOME_FAILED) {
+        web_header(request, "Retry-After", "1");
+        return web_error(request, 503, "unavailable",
+                         "the database of the gate did not answer");
+    }
+    err = store_row_check(row, &info);
+    if (err == BG_EQUOTA) {
+        return web_error(request, 422, "too_large", "%s", info.message);
+    }
+    if (err) {
+        web_failed(request, err, &info);
+    }
+    return !err;
+}
+
+static void gates_write_row(struct json *json, const struct store_row *row)
+{
+    struct store_column column;
+    json_list(json, "row");
+    for (size_t at = 0; store_row_next(row, &at, &column);) {
+        json_object(json, NULL);
+        web_json_name(json, "name", column.name);
+        if (column.is_null) {
+            json_null(json, "value");
+        } else {
+            web_json_name(json, "value", column.value);
+        }
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void gates_get_row(struct web_request *request)
+{
+    char room[HTTP_LINE_BYTES];
+    bg_bytes name, key;
+    bg_outcome outcome = BG_OUTCOME_UNKNOWN;
+    struct store_row row = STORE_ROW_INIT;
+    struct json json;
+    if (!gates_name(request, &name) || !web_may(request, "BG.ROW")) {
+        return;
+    }
+    if (http_parameter(request->head, "key", room, &key) != HTTP_FOUND) {
+        web_error(request, 400, "bad_request",
+                  "key: missing or malformed; expected a percent-encoded key");
+        return;
+    }
+    if (gates_find_row(request, name, key, &row, &outcome)
+        && web_json_begin(request, &json)) {
+        json_text(&json, "outcome", bg_outcome_name(outcome));
+        json_bool(&json, "present", outcome == BG_OUTCOME_PRESENT);
+        if (outcome == BG_OUTCOME_PRESENT) {
+            gates_write_row(&json, &row);
+        } else {
+            json_null(&json, "row");
+        }
+        web_json_end(request, &json);
+    }
+    store_row_free(&row);
+}
+
 const struct web_route web_gate_routes[] = {
     { "GET", "/api/v1/gates", 0, gates_list },
     { "GET", "/api/v1/gates/*", 0, gates_get },
+    { "GET", "/api/v1/gates/*/row", 0, gates_get_row },
     { "POST", "/api/v1/gates/*/lookup", WEB_CHANGES, gates_post_lookup },
     { "POST", "/api/v1/gates/*/rebuild", WEB_CHANGES, gates_post_rebuild },
     { NULL, NULL, 0, NULL },

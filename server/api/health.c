@@ -1,8 +1,8 @@
 /* api/health.c - the health of a filter or a gate: a status and its reasons, used in the API's lists,
  * pages and totals. See api/handlers.h. */
 #include "api/handlers.h"
+#include "number.h"
 
-#include <math.h>
 #include <stdarg.h>
 
 const char *const health_names[] = { "fine", "watch", "act", "unknown" };
@@ -20,11 +20,12 @@ void health_reason(struct health_report *report, enum health status, const char 
     report->n++;
 }
 
-/* A filter with more keys than this multiple of its capacity needs action. The number of keys is an
- * estimate, which varies by a few percent from one examination to the next. The margin, and the use
- * of the lower end of the interval, keep a filter at its planned size from switching between the two
- * states. */
-#define HEALTH_OVER 1.05
+static enum health health_from(uint32_t health)
+{
+    return health == BG_HEALTH_ACT     ? HEALTH_ACT
+           : health == BG_HEALTH_WATCH ? HEALTH_WATCH
+                                       : HEALTH_FINE;
+}
 
 /* Returns whether the filter rejects new keys. A filter that has rejected keys accepts them again
  * after enough keys have been removed from it. */
@@ -40,7 +41,7 @@ static bool health_is_full(const struct object *object, const bg_slot_health *h)
     }
     object_about(object, &stats);
     return stats.refused > 0 && h->capacity > 0
-           && h->items.high > 0.9 * (double)h->capacity;
+           && h->items.high > BG_HEALTH_ITEMS_WATCH * (double)h->capacity;
 }
 
 struct health_report health_of(const struct object *object,
@@ -48,6 +49,7 @@ struct health_report health_of(const struct object *object,
 {
     struct health_report r = { .n = 0 };
     const bg_slot_health *h = &figures->health;
+    const bg_health filled = bg_health_of_items(h->items, h->capacity);
     const uint64_t missing = atomic_load(&object->said_missing);
     if (!object_is_whole(object)) {
         health_reason(&r, HEALTH_ACT, "degraded",
@@ -85,25 +87,23 @@ struct health_report health_of(const struct object *object,
             "the keys may have been chosen by an attacker",
             h->bits_per_insert, h->honest_per_insert);
     }
-    if (h->target > 0 && h->rate > 1.25 * h->target) {
-        health_reason(
-            &r, h->rate > 2 * h->target ? HEALTH_ACT : HEALTH_WATCH, "predicted",
-            "the false-positive rate is %.3g, but the target is %.3g: rebuild "
-            "with a larger capacity",
-            h->rate, h->target);
+    if (h->rate_health != BG_HEALTH_FINE) {
+        health_reason(&r, health_from(h->rate_health), "predicted",
+                      "the false-positive rate is %s, but the target is %s: rebuild "
+                      "with a larger capacity",
+                      RATE_TEXT(h->rate), RATE_TEXT(h->target));
     }
     if (health_is_full(object, h)) {
         health_reason(&r, HEALTH_ACT, "full",
                       "the filter is full and rejects new keys: rebuild with a larger "
                       "capacity");
-    } else if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
-        const bool over = h->items.low > HEALTH_OVER * (double)h->capacity;
-        health_reason(&r, over ? HEALTH_ACT : HEALTH_WATCH, "fill",
-                      "the filter holds %.0f key%s and has a capacity of %llu: rebuild "
+    } else if (filled != BG_HEALTH_FINE) {
+        const uint64_t items = (uint64_t)(h->items.value + 0.5);
+        health_reason(&r, health_from(filled), "fill",
+                      "the filter holds %s key%s and has a capacity of %s: rebuild "
                       "with a larger capacity %s",
-                      h->items.value, round(h->items.value) == 1 ? "" : "s",
-                      (unsigned long long)h->capacity,
-                      over ? "now" : "before it holds more keys");
+                      COUNT_TEXT(items), items == 1 ? "" : "s", COUNT_TEXT(h->capacity),
+                      filled == BG_HEALTH_ACT ? "now" : "before it holds more keys");
     }
     return r;
 }

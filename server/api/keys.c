@@ -1,7 +1,8 @@
 /*
  * api/keys.c - POST /api/v1/filters/NAME/check and /add: accepts keys as JSON, lines of text or
- * lines of JSON, and returns a result for each key in the same format. The filter may be a cluster
- * filter (fronts.h).
+ * lines of JSON, and returns a result for each key in the same format. GET .../check?key=KEY&key=...
+ * accepts keys in the query, whose length limits their number. The filter may be a cluster filter
+ * (fronts.h).
  */
 #include "api/handlers.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum keys_form { KEYS_JSON, KEYS_LINES, KEYS_NDJSON };
+enum keys_form { KEYS_JSON, KEYS_LINES, KEYS_NDJSON, KEYS_QUERY };
 
 struct keys {
     enum keys_form form;
@@ -202,6 +203,36 @@ static bool keys_read_lines(struct web_request *request, struct keys *keys)
     return true;
 }
 
+/* Reads the parameters called `key`. Their decoded values are stored in `values`, one after another. */
+static bool keys_read_query(struct web_request *request, struct keys *keys,
+                            char values[HTTP_LINE_BYTES])
+{
+    char room[HTTP_LINE_BYTES];
+    size_t at = 0;
+    bg_bytes name, value;
+    enum http_found found;
+    while ((found = http_query_next(request->head, &at, room, &name, &value))
+           == HTTP_FOUND) {
+        if (name.len != 3 || memcmp(name.data, "key", 3) != 0) {
+            continue;
+        }
+        if (value.len > 0) {
+            memcpy(values, value.data, value.len);
+        }
+        if (!keys_push(request, keys, (bg_bytes){ values, value.len })) {
+            return false;
+        }
+        values += value.len;
+    }
+    if (found == HTTP_MALFORMED || keys->n == 0) {
+        return web_error(
+            request, 400, "bad_request",
+            "key: missing or malformed; expected ?key=KEY, percent-encoded "
+            "and repeated for more keys");
+    }
+    return true;
+}
+
 static bool keys_form_of(struct web_request *request, enum keys_form *form)
 {
     static const char *const types[] = { "application/json", "text/plain",
@@ -361,25 +392,37 @@ static bool keys_find(struct web_request *request, bg_bytes name, struct keys *k
     return entry != NULL;
 }
 
-static void keys_handle(struct web_request *request, bool adds)
+static bool keys_read(struct web_request *request, struct keys *keys,
+                      char values[HTTP_LINE_BYTES])
 {
-    struct keys keys = { .adds = adds };
+    switch (keys->form) {
+    case KEYS_JSON: return keys_read_json(request, keys);
+    case KEYS_QUERY: return keys_read_query(request, keys, values);
+    default: return keys_read_lines(request, keys);
+    }
+}
+
+static void keys_handle(struct web_request *request, bool adds, bool in_query)
+{
+    struct keys keys = { .adds = adds, .form = KEYS_QUERY };
+    char values[HTTP_LINE_BYTES];
     bg_errinfo info = { 0 };
     bg_bytes name;
     if (!web_name(request, 3, &name)
         || !web_may(request, adds ? "BG.MADD" : "BG.MEXISTS")) {
         return;
     }
-    if (!keys_find(request, name, &keys) || !keys_form_of(request, &keys.form)) {
+    if (!keys_find(request, name, &keys)
+        || (!in_query && !keys_form_of(request, &keys.form))) {
         return;
     }
-    const bool good = keys.form == KEYS_JSON ? keys_read_json(request, &keys)
-                                             : keys_read_lines(request, &keys);
-    if (good) {
+    if (keys_read(request, &keys, values)) {
         const bg_err err = keys_run(request, &keys, &info);
+        session_count(request->session, adds ? 0 : keys.done,
+                      adds && keys.front ? keys.done : 0);
         if (err) {
             keys_failed(request, &keys, err, &info);
-        } else if (keys.form == KEYS_JSON) {
+        } else if (keys.form == KEYS_JSON || keys.form == KEYS_QUERY) {
             keys_answer_json(request, &keys);
         } else {
             keys_answer_lines(request, &keys);
@@ -390,15 +433,21 @@ static void keys_handle(struct web_request *request, bool adds)
 
 static void keys_check(struct web_request *request)
 {
-    keys_handle(request, false);
+    keys_handle(request, false, false);
+}
+
+static void keys_check_query(struct web_request *request)
+{
+    keys_handle(request, false, true);
 }
 
 static void keys_add(struct web_request *request)
 {
-    keys_handle(request, true);
+    keys_handle(request, true, false);
 }
 
 const struct web_route web_key_routes[] = {
+    { "GET", "/api/v1/filters/*/check", 0, keys_check_query },
     { "POST", "/api/v1/filters/*/check", WEB_CHANGES | WEB_PLAIN, keys_check },
     { "POST", "/api/v1/filters/*/add", WEB_CHANGES | WEB_WRITES, keys_add },
     { NULL, NULL, 0, NULL },

@@ -156,7 +156,7 @@ static void own_traffic(struct own *own, const struct server *server)
     own_family(
         own, "bloomgate_service_ended_connections", OWN_COUNTER,
         "Connections refused or closed by the service: rejected (too many "
-        "connections), timed_out (idle or too slow), or overflowed (replies were not "
+        "connections, or no memory for another), timed_out (idle or too slow), or overflowed (replies were not "
         "read).");
     own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
     own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
@@ -180,6 +180,7 @@ static void own_add_refusals(void *context, const struct user *user,
     user_about(user, &figures);
     sums->refused_rate += figures.refused_rate;
     sums->refused_rights += figures.refused_rights;
+    sums->refused_quota += figures.refused_quota;
 }
 
 static void own_refusals(struct own *own, struct server *server)
@@ -188,10 +189,104 @@ static void own_refusals(struct own *own, struct server *server)
     users_each(server->users, own_add_refusals, &sums);
     own_family(
         own, "bloomgate_service_refusals", OWN_COUNTER,
-        "Requests refused because of user limits: rate (adds over the rate limit) or "
-        "rights (commands or names that the user may not use).");
+        "Requests refused because of user limits: rate (adds over the rate limit), "
+        "rights (commands or names that the user may not use) or quota (allocations "
+        "and new filters over a quota).");
     own_sample(own, "{reason=\"rate\"}", (double)sums.refused_rate);
     own_sample(own, "{reason=\"rights\"}", (double)sums.refused_rights);
+    own_sample(own, "{reason=\"quota\"}", (double)sums.refused_quota);
+}
+
+/* ---- Quotas ------------------------------------------------------------------------------------ */
+
+struct own_quotas {
+    const struct own *own;
+    const struct user *only; /* NULL: all users */
+    bool bytes;              /* sizes instead of numbers of filters */
+};
+
+/* Writes the usage and the quota of a user, if it has a quota. */
+static void own_quota(void *context, const struct user *user, const char *const *words,
+                      size_t n)
+{
+    const struct own_quotas *all = context;
+    struct user_figures f;
+    char name[128], labels[200];
+    (void)words;
+    (void)n;
+    user_about(user, &f);
+    const uint64_t most = all->bytes ? f.max_bytes : f.max_filters;
+    if (!most || (all->only && all->only != user)) {
+        return;
+    }
+    (void)snprintf(name, sizeof name, "%.100s", user_name(user));
+    for (char *c = name; *c; c++) { /* labels must not contain these characters */
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') {
+            *c = '_';
+        }
+    }
+    (void)snprintf(labels, sizeof labels, "{user=\"%s\",value=\"used\"}", name);
+    own_sample(all->own, labels, (double)(all->bytes ? f.bytes : f.filters));
+    (void)snprintf(labels, sizeof labels, "{user=\"%s\",value=\"limit\"}", name);
+    own_sample(all->own, labels, (double)most);
+}
+
+static void own_quotas(struct own *own, struct server *server, const struct user *user)
+{
+    struct own_quotas all = { .own = own,
+                              .only = web_user_is_admin(server, user) ? NULL : user };
+    own_family(own, "bloomgate_service_quota_filters", OWN_GAUGE,
+               "Number of filters of a user with a quota, and the quota.");
+    users_each(server->users, own_quota, &all);
+    all.bytes = true;
+    own_family(own, "bloomgate_service_quota_bytes", OWN_GAUGE,
+               "Size of the filters of a user with a quota, and the quota.");
+    users_each(server->users, own_quota, &all);
+}
+
+struct own_users {
+    struct own *own;
+    const struct user *only; /* NULL: all users */
+    bool adds;
+};
+
+static void own_user(void *context, const struct user *user, const char *const *words,
+                     size_t n)
+{
+    const struct own_users *users = context;
+    struct user_figures figures;
+    char labels[600], *to = labels;
+    (void)words;
+    (void)n;
+    if (users->only && users->only != user) {
+        return;
+    }
+    user_about(user, &figures);
+    to += snprintf(to, 16, "{user=\"");
+    for (const char *c = user_name(user); *c && to < labels + sizeof labels - 8; c++) {
+        if (*c == '\\' || *c == '"') {
+            *to++ = '\\';
+        }
+        *to++ = *c;
+    }
+    (void)snprintf(to, 3, "\"}");
+    own_sample(users->own, labels,
+               (double)(users->adds ? figures.adds : figures.queries));
+}
+
+/* Only administrators see other users. */
+static void own_activity(struct own *own, struct server *server,
+                         const struct user *user)
+{
+    struct own_users users = { .own = own };
+    users.only = web_user_is_admin(server, user) ? NULL : user;
+    own_family(own, "bloomgate_service_user_queries", OWN_COUNTER,
+               "Keys looked up by each user.");
+    users_each(server->users, own_user, &users);
+    users.adds = true;
+    own_family(own, "bloomgate_service_user_adds", OWN_COUNTER,
+               "Keys added by each user, including keys that were already present.");
+    users_each(server->users, own_user, &users);
 }
 
 /* ---- Files ------------------------------------------------------------------------------------- */
@@ -433,6 +528,8 @@ void metrics_write_own(struct server *server, const struct user *user, uint64_t 
     own_keys(&own, server);
     own_traffic(&own, server);
     own_refusals(&own, server);
+    own_activity(&own, server, user);
+    own_quotas(&own, server, user);
     own_files(&own, server);
     own_gates(&own, server);
     own_fronts(&own, server, user);

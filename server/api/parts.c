@@ -5,6 +5,7 @@
 #include "args.h"
 #include "core/server.h"
 #include "fronts/fronts.h"
+#include "gates/gates.h"
 #include "persist/persist.h"
 #include "resp/resp.h"
 #include "text.h"
@@ -101,9 +102,14 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name)
 static void web_no_filter(struct web_request *request, bg_bytes name)
 {
     char shown[64];
+    struct gates *gates = request->session->server->gates;
+    const bool reads = user_may_touch(request->client->user, name, USER_READ);
     const bool over = fronts_named(request->session->server->fronts, name) != NULL;
     (void)args_show(name, shown);
-    if (over && user_may_touch(request->client->user, name, USER_READ)) {
+    if (reads && gates && gates_has(gates, name)) {
+        web_error(request, 422, "not_supported",
+                  "%s is a gate, not a filter; use /api/v1/gates/%s", shown, shown);
+    } else if (over && reads) {
         web_error(request, 422, "not_supported",
                   "%s is a cluster filter: only check, add and GET /api/v1/fronts are "
                   "supported",
@@ -226,7 +232,7 @@ bool web_count(struct web_request *request, const char *name, uint64_t least,
     }
     *value = usual;
     if (there
-        && (!args_count((bg_bytes){ text, strlen(text) }, value) || *value < least
+        && (!args_amount((bg_bytes){ text, strlen(text) }, value) || *value < least
             || *value > most)) {
         return web_error(request, 400, "bad_request",
                          "%s: found \"%s\", expected an integer from %llu to %llu",
@@ -236,8 +242,8 @@ bool web_count(struct web_request *request, const char *name, uint64_t least,
     return true;
 }
 
-bool web_real(struct web_request *request, const char *name, double usual,
-              double *value)
+bool web_real(struct web_request *request, const char *name,
+              bool (*parse)(bg_bytes text, double *value), double usual, double *value)
 {
     char text[64];
     bool there = false;
@@ -245,7 +251,7 @@ bool web_real(struct web_request *request, const char *name, double usual,
         return false;
     }
     *value = usual;
-    if (there && !args_real((bg_bytes){ text, strlen(text) }, value)) {
+    if (there && !parse((bg_bytes){ text, strlen(text) }, value)) {
         return web_error(request, 400, "bad_request",
                          "%s: found \"%s\", expected a number", name, text);
     }

@@ -177,37 +177,68 @@ static void history_write(struct json *json, const char *(*name_of)(size_t i),
     json_close(json, '}');
 }
 
+/* What a request for the history is about: the service, a filter or a gate. */
+struct history_wanted {
+    bool has_filter, has_gate;
+    bg_bytes filter;
+    char gate[64]; /* longer than the name of any gate */
+    const char *(*name_of)(size_t i);
+    struct entry *entry;
+};
+
+static bool history_subject(struct web_request *request, struct history_wanted *wanted)
+{
+    if (wanted->has_filter && wanted->has_gate) {
+        return web_error(request, 400, "bad_request", "filter and gate: set only one");
+    }
+    wanted->name_of = wanted->has_filter ? observer_filter_metric
+                      : wanted->has_gate ? observer_gate_metric
+                                         : observer_service_metric;
+    if (wanted->has_gate) {
+        return gates_find(request, (bg_bytes){ wanted->gate, strlen(wanted->gate) });
+    }
+    if (wanted->has_filter) {
+        wanted->entry = web_find(request, wanted->filter, USER_READ);
+        return wanted->entry != NULL;
+    }
+    return true;
+}
+
 void history_get(struct web_request *request)
 {
     char text[HTTP_LINE_BYTES], room[HTTP_LINE_BYTES], list[1025];
-    struct entry *entry = NULL;
+    struct history_wanted wanted = { .entry = NULL };
     struct history_range range;
     struct json json;
     double *values = NULL;
     uint64_t seconds = 0;
-    bg_bytes name;
-    bool has_filter = false, has_list = false;
+    bool has_list = false;
     size_t metrics[HISTORY_METRICS], n = 0;
-    if (!web_parameter_name(request, "filter", text, room, &name, &has_filter)
+    if (!web_parameter_name(request, "filter", text, room, &wanted.filter,
+                            &wanted.has_filter)
+        || !web_text(request, "gate", wanted.gate, sizeof wanted.gate, &wanted.has_gate)
         || !web_text(request, "metric", list, sizeof list, &has_list)
         || !web_count(request, "seconds", 1, 86400, 600, &seconds)
-        || !history_metrics(
-            request, has_filter ? observer_filter_metric : observer_service_metric,
-            list, has_list, metrics, &n)
-        || (has_filter && !(entry = web_find(request, name, USER_READ)))) {
+        || !history_subject(request, &wanted)
+        || !history_metrics(request, wanted.name_of, list, has_list, metrics, &n)) {
         return;
     }
-    const bool kept = observer_history(request->session->server->observer, entry,
-                                       seconds, metrics, n, &range, &values);
+    struct observer *observer = request->session->server->observer;
+    const bool kept = wanted.has_gate
+                          ? observer_gate_history(observer, wanted.gate, seconds,
+                                                  metrics, n, &range, &values)
+                          : observer_history(observer, wanted.entry, seconds, metrics,
+                                             n, &range, &values);
     if (web_json_begin(request, &json)) {
-        if (has_filter) {
-            web_json_name(&json, "filter", name);
+        if (wanted.has_filter) {
+            web_json_name(&json, "filter", wanted.filter);
+        }
+        if (wanted.has_gate) {
+            json_text(&json, "gate", wanted.gate);
         }
         json_bool(&json, "kept", kept);
         range.points = values ? range.points : 0;
-        history_write(&json,
-                      has_filter ? observer_filter_metric : observer_service_metric,
-                      metrics, n, &range, values);
+        history_write(&json, wanted.name_of, metrics, n, &range, values);
         web_json_end(request, &json);
     }
     free(values);

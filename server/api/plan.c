@@ -3,6 +3,8 @@
  * curves as JSON.
  */
 #include "api/handlers.h"
+
+#include "args.h"
 #include "plan_rows.h"
 
 #include <math.h>
@@ -24,10 +26,11 @@ static const struct plan_word plan_parameters[] = {
 /* ---- Request ----------------------------------------------------------------------------- */
 
 /* Reads an optional number from 0 to `most`. */
-static bool plan_read_real(struct web_request *request, const char *name, double most,
+static bool plan_read_real(struct web_request *request, const char *name,
+                           bool (*parse)(bg_bytes text, double *value), double most,
                            double *value)
 {
-    if (!web_real(request, name, 0, value)) {
+    if (!web_real(request, name, parse, 0, value)) {
         return false;
     }
     if (!(*value >= 0) || *value > most) {
@@ -46,18 +49,21 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
     bg_kind kind = (bg_kind)ask->spec.kind;
     if (!web_count(request, "items", 1, UINT64_C(1) << 62, 0, &ask->spec.items)
         || !web_kind(request, &kind)
-        || !plan_read_real(request, "error", 1, &ask->spec.rate)
-        || !plan_read_real(request, "bits_per_key", 1024, &ask->spec.bits_per_key)
+        || !plan_read_real(request, "error", args_share, 1, &ask->spec.rate)
+        || !plan_read_real(request, "bits_per_key", args_scaled, 1024,
+                           &ask->spec.bits_per_key)
         || !web_count(request, "memory", 8, UINT64_C(1) << 62, 0, &ask->spec.bytes)
         || !web_count(request, "folds", 0, 20, 0, &folds)
-        || !plan_read_real(request, "growth", 1e6, &ask->growth)
-        || !plan_read_real(request, "queries_per_second", 1e18,
+        || !plan_read_real(request, "growth", args_scaled, 1e6, &ask->growth)
+        || !plan_read_real(request, "queries_per_second", args_scaled, 1e18,
                            &ask->queries_per_second)
-        || !web_real(request, "absent_share", 1, &share)
-        || !plan_read_real(request, "call_cost", 1e18, &ask->call_cost)
-        || !plan_read_real(request, "memory_cost", 1e18, &ask->memory_cost)
-        || !plan_read_real(request, "call_seconds", 1e9, &ask->call_seconds)
-        || !plan_read_real(request, "latency_objective", 1e9, &ask->latency_objective)
+        || !web_real(request, "absent_share", args_share, 1, &share)
+        || !plan_read_real(request, "call_cost", args_scaled, 1e18, &ask->call_cost)
+        || !plan_read_real(request, "memory_cost", args_scaled, 1e18, &ask->memory_cost)
+        || !plan_read_real(request, "call_seconds", args_seconds, 1e9,
+                           &ask->call_seconds)
+        || !plan_read_real(request, "latency_objective", args_seconds, 1e9,
+                           &ask->latency_objective)
         || !web_count(request, "points", 0, PLAN_POINTS, 0, points)) {
         return false;
     }

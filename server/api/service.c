@@ -135,6 +135,31 @@ static void service_ready(struct web_request *request)
 
 /* ---- Info -------------------------------------------------------------------------------------- */
 
+/* Writes the operations that the user may perform on filters and gates with a suitable name. */
+static void info_user_can(struct json *json, const struct web_request *request)
+{
+    static const struct {
+        const char *operation, *command;
+        bool writes;
+    } known[] = { { "add", "BG.ADD", true },         { "create", "BG.CREATE", true },
+                  { "rename", "RENAMENX", true },    { "drop", "BG.DROP", true },
+                  { "clear", "BG.CLEAR", true },     { "rotate", "BG.ROTATE", true },
+                  { "download", "BG.DUMP", false },  { "verify", "BG.VERIFY", false },
+                  { "rebuild", "BG.REBUILD", false } };
+    const struct user *user = request->client->user;
+    json_list(json, "can");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct command *command =
+            command_find(request->session->server->commands,
+                         (bg_bytes){ known[i].command, strlen(known[i].command) });
+        if (command && user_may_run(user, command)
+            && (!known[i].writes || user_may_write(user))) {
+            json_text(json, NULL, known[i].operation);
+        }
+    }
+    json_close(json, ']');
+}
+
 static void info_user(struct json *json, const struct web_request *request)
 {
     const struct user *user = request->client->user;
@@ -146,6 +171,7 @@ static void info_user(struct json *json, const struct web_request *request)
               users_default(server->users) == user ? NULL : user_name(user));
     json_bool(json, "admin", web_is_admin(request));
     json_bool(json, "write", add && user_may_run(user, add) && user_may_write(user));
+    info_user_can(json, request);
     json_close(json, '}');
 }
 

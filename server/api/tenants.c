@@ -2,9 +2,8 @@
  * api/tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
- * created or uses them. The sums for all users are computed in one pass over all filters. A
- * filter's adds count only for users that may add keys to it, and its queries only for users that
- * may read it.
+ * created or uses them. Their number, memory and keys are summed for all users in one pass over all
+ * filters. Queries and adds are those of the user's own requests (user_count).
  */
 #include "api/handlers.h"
 #include "core/server.h"
@@ -18,10 +17,8 @@ struct tenant {
     const char *const *
         words; /* words of the user's configuration line, valid for the user's lifetime */
     size_t word_count;
-    bool adds; /* the user may run at least one command that adds keys */
     struct filter_sums sums;
     uint64_t connections;
-    double queries_per_second, adds_per_second;
 };
 
 struct tenants {
@@ -55,50 +52,18 @@ static void tenants_take(void *context, const struct user *user,
         (struct tenant){ .user = user, .words = words, .word_count = n };
 }
 
-static bool tenant_may_run_adds(const struct server *server, const struct user *user)
-{
-    for (size_t i = 0; i < command_count(server->commands); i++) {
-        const struct command *command = command_at(server->commands, i);
-        if (command->behavior.effect == EFFECT_ADDS && command->flags & COMMAND_CLAIMS
-            && user_may_run(user, command)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Adds a filter to the sums of a user that has some of the permissions `may` for it. */
-static void tenant_sum(struct tenant *tenant, unsigned may, const struct entry *entry,
-                       const struct figures *figures,
-                       const struct observer_rates *rates, bg_slot_info stats)
-{
-    if (!(may & USER_READ)) {
-        stats.queries = stats.maybes = 0;
-    }
-    if (!(may & USER_WRITE) || !tenant->adds) {
-        stats.adds = stats.news = stats.refused = 0;
-    } else {
-        tenant->adds_per_second += rates->adds;
-    }
-    tenant->queries_per_second += may & USER_READ ? rates->queries : 0;
-    filter_sum(&tenant->sums, entry->object, figures, &stats);
-}
-
 static void tenants_add(void *context, struct entry *entry)
 {
     struct tenants *all = context;
     const struct figures figures = observer_figures(all->observer, entry);
-    const struct observer_rates rates = observer_rates(all->observer, entry);
     bg_slot_info stats;
     object_about(entry->object, &stats);
     for (size_t i = 0; i < all->n; i++) {
         struct tenant *tenant = &all->items[i];
         const bg_bytes name = catalog_name(entry);
-        const unsigned may =
-            (user_may_touch(tenant->user, name, USER_READ) ? USER_READ : 0)
-            | (user_may_touch(tenant->user, name, USER_WRITE) ? USER_WRITE : 0);
-        if (may) {
-            tenant_sum(tenant, may, entry, &figures, &rates, stats);
+        if (user_may_touch(tenant->user, name, USER_READ)
+            || user_may_touch(tenant->user, name, USER_WRITE)) {
+            filter_sum(&tenant->sums, entry->object, &figures, &stats);
         }
     }
 }
@@ -146,17 +111,33 @@ static void tenant_words(struct json *json, const struct tenant *tenant)
     json_close(json, ']');
 }
 
-static void tenant_limits(struct json *json, const struct tenant *tenant)
+static void tenant_activity(struct json *json, const struct tenant *tenant)
 {
     struct user_figures figures;
     user_about(tenant->user, &figures);
+    json_object(json, "counters");
+    json_count(json, "queries", figures.queries);
+    json_count(json, "adds", figures.adds);
+    json_close(json, '}');
+    json_object(json, "per_second");
+    json_exact(json, "queries", figures.queries_per_second);
+    json_exact(json, "adds", figures.adds_per_second);
+    json_close(json, '}');
     json_object(json, "limits");
     web_json_nonzero(json, "inserts_per_second", figures.rate);
     web_json_count(json, "burst", figures.rate != 0, figures.burst);
+    web_json_nonzero(json, "bytes", figures.max_bytes);
+    web_json_nonzero(json, "filters", figures.max_filters);
+    json_close(json, '}');
+    json_object(json, "charged");
+    const bool counted = user_has_quota(tenant->user);
+    web_json_count(json, "bytes", counted, figures.bytes);
+    web_json_count(json, "filters", counted, figures.filters);
     json_close(json, '}');
     json_object(json, "refused");
     json_count(json, "rate", figures.refused_rate);
     json_count(json, "rights", figures.refused_rights);
+    json_count(json, "quota", figures.refused_quota);
     json_close(json, '}');
 }
 
@@ -172,12 +153,7 @@ static void tenant_write(struct json *json, const struct server *server,
     json_count(json, "bytes", tenant->sums.bytes);
     filter_sum_items(json, &tenant->sums);
     json_count(json, "connections", tenant->connections);
-    web_json_answers(json, &tenant->sums.stats);
-    json_object(json, "per_second");
-    json_exact(json, "queries", tenant->queries_per_second);
-    json_exact(json, "adds", tenant->adds_per_second);
-    json_close(json, '}');
-    tenant_limits(json, tenant);
+    tenant_activity(json, tenant);
     json_close(json, '}');
 }
 
@@ -193,9 +169,6 @@ void tenants_get(struct web_request *request)
     if (all.failed) {
         web_error(request, 507, "out_of_memory", "out of memory");
     } else if (web_json_begin(request, &json)) {
-        for (size_t i = 0; i < all.n; i++) {
-            all.items[i].adds = tenant_may_run_adds(server, all.items[i].user);
-        }
         session_each(request->session, tenants_add, &all);
         (void)rollcall(server, tenants_count, &all);
         json_list(&json, "tenants");

@@ -24,6 +24,7 @@
 #include "http/response.h"
 #include "ledger.h"
 #include "request/conn.h"
+#include "request/quota.h"
 #include "request/worker.h"
 #include "text.h"
 
@@ -421,7 +422,15 @@ static void web_job_run(struct job *job, struct session *session)
     web_header(request, "Cache-Control", "no-store");
     ledger_forget();
     if (web_access(request, route, true) == WEB_MAY && !mine->asks) {
+        struct quota quota;
+        const bool limited = route->flags & WEB_WRITES;
+        if (limited) {
+            quota_begin(&quota, session);
+        }
         route->run(request);
+        if (limited) {
+            quota_end(&quota, session, NULL);
+        }
     }
     request->answer.wrote =
         request->answer.wrote || session->wrote || route->flags & WEB_WRITES;
@@ -903,5 +912,20 @@ static void web_end(struct conn *conn)
     }
 }
 
-const struct protocol http_protocol = { "http",          web_begin, web_input,
-                                        web_refuse_rest, web_more,  web_end };
+#define WEB_NOT_OPENED(status, code, message)                                          \
+    "HTTP/1.1 " status "\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"      \
+    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"                     \
+    "{\"error\":{\"code\":\"" code "\",\"message\":\"" message "\"}}\n"
+
+const struct protocol http_protocol = {
+    .name = "http",
+    .begin = web_begin,
+    .input = web_input,
+    .refuse = web_refuse_rest,
+    .more = web_more,
+    .end = web_end,
+    .too_many = WEB_NOT_OPENED("503 Service Unavailable", "too_many_clients",
+                               "the maximum number of clients is reached (maxclients)"),
+    .no_memory = WEB_NOT_OPENED("507 Insufficient Storage", "out_of_memory",
+                                "not enough memory for another connection (maxmemory)")
+};

@@ -230,12 +230,13 @@ void web_json_filter(struct json *json, struct web_request *request,
 /* Responds with a filter that the user may read. Returns false after sending an error. */
 bool web_answer_filter(struct web_request *request, bg_bytes name, int status);
 
-/* Read query parameters: a number within bounds (default: `usual`), a flag or text. These functions
- * return false after sending a 400 response. */
+/* Read query parameters: a number within bounds (default: `usual`), a flag or text. Numbers may have
+ * units, as `parse` accepts them: args_amount in web_count, and any function of args.h in web_real.
+ * These functions return false after sending a 400 response. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);
-bool web_real(struct web_request *request, const char *name, double usual,
-              double *value);
+bool web_real(struct web_request *request, const char *name,
+              bool (*parse)(bg_bytes text, double *value), double usual, double *value);
 bool web_flag(struct web_request *request, const char *name, bool *value);
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there);

@@ -46,6 +46,7 @@ struct catalog {
 
     pthread_mutex_t lock; /* protects all fields below; held during every change */
     struct catalog_hooks hooks;
+    struct catalog_watch watch;
     uint64_t next_number;
     struct ordered *ordered; /* sorted by number */
     size_t ordered_count, ordered_room, ordered_empty;
@@ -199,6 +200,22 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
     pthread_mutex_lock(&catalog->lock);
     catalog->hooks = *hooks;
     pthread_mutex_unlock(&catalog->lock);
+}
+
+void catalog_set_watch(struct catalog *catalog, const struct catalog_watch *watch)
+{
+    pthread_mutex_lock(&catalog->lock);
+    catalog->watch = *watch;
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+static void catalog_report(const struct catalog *catalog, const struct entry *entry,
+                           int64_t names, int64_t bytes)
+{
+    if (catalog->watch.changed) {
+        catalog->watch.changed(catalog->watch.context, catalog_name(entry), names,
+                               bytes);
+    }
 }
 
 /* ---- Lookup ------------------------------------------------------------------------------ */
@@ -367,6 +384,7 @@ static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry
         atomic_fetch_sub(&catalog->expiring, 1);
     }
     catalog_disorder(catalog, entry);
+    catalog_report(catalog, entry, -1, -(int64_t)entry->charged);
     entry->next_garbage = catalog->garbage.entries;
     catalog->garbage.entries = entry;
 }
@@ -499,7 +517,32 @@ static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
         atomic_fetch_add(&catalog->expiring, 1);
     }
     catalog_order(catalog, entry); /* space is reserved */
+    catalog_report(catalog, entry, 1, (int64_t)entry->charged);
     return BG_OK;
+}
+
+/* Checks whether a new object of this size may take the place of `before`, which may be NULL.
+ * `present` is the same, or NULL if `before` has expired. */
+static bg_err catalog_admit(const struct catalog *catalog, struct entry *present,
+                            const struct entry *before, uint64_t bytes,
+                            const struct catalog_terms *terms, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    if (present && !(terms->flags & (CATALOG_REPLACE | CATALOG_INSTEAD_OF))) {
+        return BG_EBUSY;
+    }
+    if (!before && terms->most && atomic_load(&catalog->count) >= terms->most) {
+        return BG_EQUOTA;
+    }
+    if (!before && atomic_load(&catalog->count) >= CATALOG_MAX) {
+        return catalog_fail(info, BG_EQUOTA, "too many filters (maximum: 16777216)");
+    }
+    if (terms->admit) {
+        err = terms->admit(terms->context, before ? 0 : 1,
+                           (int64_t)bytes - (int64_t)(before ? before->charged : 0),
+                           info);
+    }
+    return err || catalog_agrees(present, terms) ? err : catalog_moved(info);
 }
 
 static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
@@ -528,15 +571,9 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     if (base) {
         entry->base = *base;
     }
-    if (present && !(terms->flags & (CATALOG_REPLACE | CATALOG_INSTEAD_OF))) {
-        err = BG_EBUSY;
-    } else if (!before && terms->most && atomic_load(&catalog->count) >= terms->most) {
-        err = BG_EQUOTA;
-    } else if (!before && atomic_load(&catalog->count) >= CATALOG_MAX) {
-        err = catalog_fail(info, BG_EQUOTA, "too many filters (maximum: 16777216)");
-    } else if (!catalog_agrees(present, terms)) {
-        err = catalog_moved(info);
-    } else {
+    entry->charged = object_bytes(object); /* no other thread uses the object yet */
+    err = catalog_admit(catalog, present, before, entry->charged, terms, info);
+    if (!err) {
         err = catalog_introduce(catalog, entry, before, info);
         catalog_decide(present, err == BG_OK);
     }
@@ -630,10 +667,12 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
     (void)catalog_find_at(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);
+    catalog_report(catalog, entry, -1, -(int64_t)entry->charged);
     before = atomic_exchange(&entry->name, name);
     before->next_garbage = catalog->garbage.names;
     catalog->garbage.names = before;
     catalog_place(catalog, entry);
+    catalog_report(catalog, entry, 1, (int64_t)entry->charged);
     return BG_OK;
 }
 
@@ -867,6 +906,23 @@ uint64_t catalog_bytes(const struct catalog *catalog)
     return atomic_load_explicit(&catalog->bytes, memory_order_relaxed);
 }
 
+/* Records the size of an object. The size is computed before the lock is taken, because that may
+ * have to wait for the object's own lock. */
+static void catalog_charge(struct catalog *catalog, struct entry *entry, uint64_t bytes)
+{
+    pthread_mutex_lock(&catalog->lock);
+    if (!atomic_load(&entry->gone) && bytes != entry->charged) {
+        catalog_report(catalog, entry, 0, (int64_t)(bytes - entry->charged));
+        entry->charged = bytes;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+void catalog_measure_entry(struct catalog *catalog, struct entry *entry)
+{
+    catalog_charge(catalog, entry, object_bytes(entry->object));
+}
+
 uint64_t catalog_measure(struct catalog *catalog)
 {
     struct entry *some[64];
@@ -875,7 +931,9 @@ uint64_t catalog_measure(struct catalog *catalog)
     while ((n = catalog_scan(catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
-            sum += object_bytes(some[i]->object);
+            const uint64_t bytes = object_bytes(some[i]->object);
+            catalog_charge(catalog, some[i], bytes);
+            sum += bytes;
             catalog_release(some[i]);
         }
     }

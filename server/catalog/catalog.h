@@ -70,7 +70,9 @@ struct entry {
     uint64_t number;
     _Atomic(struct entry_name *) name; /* valid only during a batch */
     struct object *object;
-    uint64_t created;         /* milliseconds since 1970 */
+    uint64_t created; /* milliseconds since 1970 */
+    /* Size of the object at its last measurement, protected by the catalog's lock. */
+    uint64_t charged;
     _Atomic uint64_t expires; /* milliseconds since 1970; 0 means never */
     /* Number of the last frame that changed the object, or 0 if there is none since its base. */
     _Atomic uint64_t recorded;
@@ -109,6 +111,16 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 void catalog_free(struct catalog *catalog);
 void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
 
+/* Reports every change in the number or the size of the objects under a name. Called under the
+ * catalog's lock. */
+struct catalog_watch {
+    void (*changed)(void *context, bg_bytes name, int64_t names, int64_t bytes);
+    void *context;
+};
+
+/* Sets the watch. Call it before the first name is added. */
+void catalog_set_watch(struct catalog *catalog, const struct catalog_watch *watch);
+
 /* Returns the entry with a name, or NULL if there is none or it has expired by `now`. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
@@ -136,6 +148,10 @@ struct catalog_terms {
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
     uint64_t most;    /* maximum number of names after the change; 0 means no limit */
+    /* Unless NULL, is called before the change, with the number of added names and the number of
+     * added bytes. The change is made only if this function returns BG_OK. */
+    bg_err (*admit)(void *context, int64_t names, int64_t bytes, bg_errinfo *info);
+    void *context;
 };
 
 /* Adds an object under a name. The catalog then owns the object and sets object->id to its number
@@ -248,6 +264,8 @@ void catalog_release(struct entry *entry);
  * and catalog_bytes returns the result of the last measurement. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
+/* Measures one object. The caller holds its entry, or is in a batch. */
+void catalog_measure_entry(struct catalog *catalog, struct entry *entry);
 /* Adds `bytes` to the total that catalog_bytes returns. */
 void catalog_grew(struct catalog *catalog, uint64_t bytes);
 

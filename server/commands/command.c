@@ -55,10 +55,11 @@ static const struct {
     uint32_t flag;
     const char *name;
 } command_flags[] = {
-    { COMMAND_WRITE, "write" },     { COMMAND_READONLY, "readonly" },
-    { COMMAND_DENYOOM, "denyoom" }, { COMMAND_ADMIN, "admin" },
-    { COMMAND_LOADING, "loading" }, { COMMAND_STALE, "stale" },
-    { COMMAND_FAST, "fast" },       { COMMAND_NOAUTH, "no_auth" },
+    { COMMAND_WRITE, "write" },       { COMMAND_READONLY, "readonly" },
+    { COMMAND_DENYOOM, "denyoom" },   { COMMAND_ADMIN, "admin" },
+    { COMMAND_LOADING, "loading" },   { COMMAND_STALE, "stale" },
+    { COMMAND_FAST, "fast" },         { COMMAND_NOAUTH, "no_auth" },
+    { COMMAND_NOSCRIPT, "noscript" },
 };
 
 static void command_tell_flags(const struct reply *reply, const struct command *command)

@@ -154,6 +154,17 @@ static void info_persistence(const struct session *session, struct buffer *out)
     }
 }
 
+/* Writes the counters of the client's own user. */
+static void info_user(const struct session *session, struct buffer *out)
+{
+    struct user_figures figures = { .rate = 0 };
+    if (session->client && session->client->user) {
+        user_about(session->client->user, &figures);
+    }
+    info_count(out, "user_queries", figures.queries);
+    info_count(out, "user_adds", figures.adds);
+}
+
 static void info_stats(const struct session *session, struct buffer *out)
 {
     struct server_totals totals;
@@ -164,6 +175,7 @@ static void info_stats(const struct session *session, struct buffer *out)
     info_count(out, "total_net_output_bytes", totals.bytes_out);
     info_count(out, "rejected_connections", totals.rejected);
     info_count(out, "total_error_replies", totals.errors);
+    info_user(session, out);
     info_line(out, "evicted_keys:0");
     info_line(out, "pubsub_channels:0");
     info_line(out, "pubsub_patterns:0");
@@ -217,6 +229,40 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
+struct info_quotas {
+    struct buffer *out;
+    const struct user *only; /* NULL: all users */
+};
+
+static void info_quota(void *context, const struct user *user, const char *const *words,
+                       size_t n)
+{
+    const struct info_quotas *all = context;
+    struct user_figures f;
+    (void)words;
+    (void)n;
+    user_about(user, &f);
+    if (user_has_quota(user) && (!all->only || all->only == user)) {
+        info_line(all->out,
+                  "quota_%s:filters=%llu,max_filters=%llu,bytes=%llu,max_bytes=%llu,"
+                  "refused=%llu",
+                  user_name(user), (unsigned long long)f.filters,
+                  (unsigned long long)f.max_filters, (unsigned long long)f.bytes,
+                  (unsigned long long)f.max_bytes, (unsigned long long)f.refused_quota);
+    }
+}
+
+/* Writes the usage of users with a quota. A user that may not read all filters sees only its own
+ * usage. */
+static void info_quotas(const struct session *session, struct buffer *out)
+{
+    const struct user *user = session->client->user;
+    struct info_quotas all = { .out = out,
+                               .only =
+                                   user_may_touch_all(user, USER_READ) ? NULL : user };
+    users_each(session->server->users, info_quota, &all);
+}
+
 /* Writes the statistics for filters that are distributed across a cluster: items, unanswered items,
  * shards, nodes, and the outcomes of requests to the nodes. */
 static void info_sharded(const struct session *session, struct buffer *out)
@@ -264,6 +310,7 @@ static const struct {
     { "MODULES", "Modules", info_modules },
     { "CLUSTER", "Cluster", info_cluster },
     { "SHARDED", "Sharded", info_sharded },
+    { "QUOTAS", "Quotas", info_quotas },
     { "KEYSPACE", "Keyspace", info_keyspace },
 };
 

@@ -203,7 +203,8 @@ static int keyspace_move(struct request *request, bool only_new)
     struct session *session = session_of(request);
     bg_errinfo info = { 0 };
     session->wrote = true;
-    bg_err err = only_new ? session_is_free(session, request->argv[2], &info) : BG_OK;
+    bg_err err = session_no_gate(session, request->argv[2], &info);
+    err = err || !only_new ? err : session_is_free(session, request->argv[2], &info);
     err = err ? err
               : catalog_rename(session->server->catalog, request->argv[1],
                                request->argv[2], only_new, session->now, &info);

@@ -1,8 +1,11 @@
 /*
- * commands/scan.c - lists names: SCAN, KEYS, RANDOMKEY, DBSIZE.
+ * commands/scan.c - lists names: SCAN, BG.LIST, KEYS, RANDOMKEY, DBSIZE.
  *
  * A SCAN cursor is the number of the last entry that was examined. Numbers only increase and are
  * never reused, so a scan returns every name that exists throughout the scan, and none twice.
+ *
+ * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that copies
+ * all filters can tell whether it has copied each of them, whatever their names are by then.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
@@ -72,7 +75,29 @@ static bool scan_read(struct request *request, struct scan *scan)
     return true;
 }
 
-static void scan_run(struct request *request)
+/* Returns the state of a filter: "complete", or why its content is unknown. */
+static const char *scan_state(const struct object *object)
+{
+    return object_is_whole(object) ? "complete" : object->locked ? "locked" : "unknown";
+}
+
+/* Sends an entry of a reply: its name, or its ID, name, expiry and state. */
+static void scan_send(struct request *request, struct entry *entry, bool whole)
+{
+    const bg_bytes name = catalog_name(entry);
+    if (whole) {
+        reply_array(&request->reply, 4);
+        reply_integer(&request->reply, (int64_t)entry->number);
+    }
+    reply_bulk(&request->reply, name.data, name.len);
+    if (whole) {
+        reply_integer(&request->reply, (int64_t)atomic_load(&entry->expires));
+        reply_text(&request->reply, scan_state(entry->object));
+    }
+}
+
+/* Runs SCAN or, if `whole` is set, BG.LIST. */
+static void scan_names(struct request *request, bool whole)
 {
     struct session *session = session_of(request);
     struct scan scan = { .count = SCAN_USUAL };
@@ -98,11 +123,20 @@ static void scan_run(struct request *request)
     reply_array(&request->reply, found);
     for (size_t i = 0; i < n; i++) {
         if (i < found) {
-            const bg_bytes name = catalog_name(entries[i]);
-            reply_bulk(&request->reply, name.data, name.len);
+            scan_send(request, entries[i], whole);
         }
         catalog_release(entries[i]);
     }
+}
+
+static void scan_run(struct request *request)
+{
+    scan_names(request, false);
+}
+
+static void list_run(struct request *request)
+{
+    scan_names(request, true);
 }
 
 /* ---- KEYS ---------------------------------------------------------------------------------- */
@@ -200,6 +234,11 @@ const struct command scan_commands[] = {
     { "SCAN", -2, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, scan_run, NULL,
       "cursor [MATCH pattern] [COUNT count] [TYPE type]",
       "Iterates over the filter names", "O(1) per call", "0.1.0", BEHAVIOR_SERVICE },
+    { "BG.LIST", -2, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, list_run, NULL,
+      "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+      "Iterates over the filters like SCAN, and returns the ID, name, expiry and state "
+      "of each",
+      "O(1) per call", "0.2.0", BEHAVIOR_SERVICE },
     { "KEYS", 2, COMMAND_READONLY | COMMAND_SLOW,
       CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keys_run, NULL, "pattern",
       "Lists all filter names that match a pattern",

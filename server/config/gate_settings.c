@@ -64,6 +64,8 @@ static const struct setting settings_table[] = {
     { "lookup", SETTING_TEXT, AT(lookup), 0, 0, NULL, "",
       "SELECT that returns a row if the key exists; ? or $1 is the key (default: derived "
       "from `keys`)" },
+    { "rows", SETTING_BOOL, AT(rows), 0, 0, NULL, "no",
+      "let BG.ROW return the row that `lookup` selects (default `lookup`: all columns)" },
     { "follow", SETTING_TEXT, AT(follow), 0, 0, NULL, NULL,
       "how changes are detected: logical, changes or none" },
     { "promise", SETTING_TEXT, AT(promise), 0, 0, NULL, "",
@@ -356,6 +358,7 @@ struct source_settings gate_settings_source(const struct gate_settings *settings
                                      .url = settings->source,
                                      .keys = settings->keys,
                                      .lookup = settings->lookup,
+                                     .rows = settings->rows,
                                      .follow = settings->follow,
                                      .promise = settings->promise,
                                      .install = settings->install,

@@ -24,6 +24,7 @@ struct gate_settings {
     char *source;
     char *keys, *lookup;
     char *follow, *promise;
+    bool rows; /* BG.ROW may return the row that `lookup` selects */
     bool install;
     uint32_t key; /* an enum source_key */
     double poll;  /* in seconds, like all times in this struct */

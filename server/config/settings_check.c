@@ -208,6 +208,9 @@ static void settings_check_tls(struct settings_draft *draft, bool whole)
     for (size_t i = 0; i < n; i++) {
         settings_mistake(draft, "", "%s", why[i]);
     }
+    if (cert && *s->tls_cert_file && !tls_is_valid_now(s->tls_cert_file, why[0])) {
+        settings_doubt(draft, "", "%s", why[0]);
+    }
     if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
         settings_doubt(draft, "",
                        "tls-key-file: %.400s is accessible to all users (mode %04o)",

@@ -226,6 +226,9 @@ static const struct settings_entry settings_rules[] = {
     { "rate=N, burst=N",
       "Maximum number of adds per second, and maximum number in a burst (default: one "
       "second's worth)." },
+    { "quota-memory=SIZE, quota-filters=N",
+      "Maximum size and maximum number of the filters that the user may write to (0: no "
+      "quota). Requests of the user that would exceed a quota fail." },
     { "reset", "Removes all permissions." },
 };
 

@@ -399,8 +399,17 @@ bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
         return false;
     }
     bool good = true;
-    for (size_t i = 1; i < line->count && good; i++) {
-        good = settings_gate_word(gate, line->words[i], why);
+    why[0] = 0;
+    for (size_t i = 1; i < line->count; i++) {
+        char one[SETTINGS_WHY];
+        const size_t used = strlen(why);
+        if (!settings_gate_word(gate, line->words[i], one)) {
+            good = false;
+            if (used + strlen(one) + 2 < SETTINGS_WHY) { /* never part of a message */
+                char *to = stpcpy(why + used, used ? "; " : "");
+                memcpy(to, one, strlen(one) + 1);
+            }
+        }
     }
     if (good && gate_settings_check(gate, &info)) {
         (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
@@ -459,6 +468,42 @@ static bool settings_value_filter(struct settings_draft *draft, const char *wher
 
 /* ---- Options ------------------------------------------------------------------------------ */
 
+/* Settings of Redis and other services, and our settings for the same purpose. */
+static const struct nearest_synonym settings_value_synonyms[] = {
+    { "save", "snapshot-interval" },
+    { "save-interval", "snapshot-interval" },
+    { "snapshot", "snapshot-interval" },
+    { "dbfilename", "dir" },
+    { "appendfilename", "dir" },
+    { "appenddirname", "dir" },
+    { "data", "dir" },
+    { "datadir", "dir" },
+    { "data-dir", "dir" },
+    { "directory", "dir" },
+    { "host", "bind" },
+    { "hostname", "bind" },
+    { "listen", "bind" },
+    { "address", "bind" },
+    { "http-addr", "http-port" },
+    { "http-listen", "http-port" },
+    { "threads", "workers" },
+    { "io-threads", "workers" },
+    { "password", "requirepass" },
+    { "auth", "requirepass" },
+    { "aclfile", "user" },
+    { "acl", "user" },
+    { "users", "user" },
+    { "memory", "maxmemory" },
+    { "memory-limit", "maxmemory" },
+    { "cert", "tls-cert-file" },
+    { "tls-certificate", "tls-cert-file" },
+    { "key", "tls-key-file" },
+    { "verbosity", "log-level" },
+    { "verbose", "log-level" },
+    { "log", "log-level" },
+    { NULL, NULL },
+};
+
 static bool settings_value_unknown(struct settings_draft *draft, const char *where,
                                    const char *name)
 {
@@ -471,7 +516,7 @@ static bool settings_value_unknown(struct settings_draft *draft, const char *whe
         }
     }
     names[n++] = "include";
-    const char *near = nearest_name(name, names, n);
+    const char *near = nearest_meaning(name, settings_value_synonyms, names, n);
     return settings_mistake(draft, where, "unknown option '%.80s'%s%s%s", name,
                             near ? "; did you mean " : "", near ? near : "",
                             near ? "?" : "");

@@ -5,9 +5,11 @@
 #include "config/tls.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct tls {
     pthread_mutex_t lock;
@@ -119,6 +121,30 @@ size_t tls_check(const char *cert, const char *key, const char *ca,
     }
     SSL_CTX_free(context);
     return n;
+}
+
+bool tls_is_valid_now(const char *cert, char why[SETTINGS_WHY])
+{
+    BIO *file = BIO_new_file(cert, "r");
+    X509 *x509 = file ? PEM_read_bio_X509(file, NULL, tls_no_password, NULL) : NULL;
+    const ASN1_TIME *from = x509 ? X509_get0_notBefore(x509) : NULL;
+    const ASN1_TIME *until = x509 ? X509_get0_notAfter(x509) : NULL;
+    const bool early = from && X509_cmp_current_time(from) > 0;
+    const bool late = until && X509_cmp_current_time(until) < 0;
+    if (early || late) {
+        struct tm tm = { 0 };
+        char day[32] = "?";
+        if (ASN1_TIME_to_tm(early ? from : until, &tm) == 1) {
+            (void)strftime(day, sizeof day, "%Y-%m-%d %H:%M UTC", &tm);
+        }
+        (void)snprintf(why, SETTINGS_WHY,
+                       "tls-cert-file: %.400s %s %s; clients will reject it", cert,
+                       early ? "is not valid before" : "expired on", day);
+    }
+    X509_free(x509);
+    BIO_free(file);
+    ERR_clear_error();
+    return !early && !late;
 }
 
 /* Creates a context from the files named in the settings. On failure, returns NULL and sets

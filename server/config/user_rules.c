@@ -246,8 +246,19 @@ static bool user_rule_number(const struct user_draft *draft, const char *rule,
     return true;
 }
 
+/* quota-memory=, quota-filters= */
+static bool user_rule_quota(const struct user_draft *draft, const char *rule,
+                            uint64_t *field)
+{
+    return (number_count(strchr(rule, '=') + 1, field) && *field <= INT64_MAX / 2)
+           || user_wrong(draft, rule,
+                         "a number such as 100, or a size such as 512Mi (0: no quota)",
+                         NULL);
+}
+
 static void user_reset(struct user *user)
 {
+    user->max_bytes = user->max_filters = 0;
     user->on = user->nopass = user->has_rate = false;
     user->all_names = 0;
     user->pattern_count = user->password_count = 0;
@@ -313,6 +324,12 @@ static bool user_rule(const struct user_draft *draft, const char *rule)
     }
     if (strncasecmp(rule, "burst=", 6) == 0) {
         return user_rule_number(draft, rule, &draft->user->burst);
+    }
+    if (strncasecmp(rule, "quota-memory=", 13) == 0) {
+        return user_rule_quota(draft, rule, &draft->user->max_bytes);
+    }
+    if (strncasecmp(rule, "quota-filters=", 14) == 0) {
+        return user_rule_quota(draft, rule, &draft->user->max_filters);
     }
     return user_rule_word(draft, rule);
 }
@@ -496,6 +513,76 @@ bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait
     return true;
 }
 
+/* ---- Quotas --------------------------------------------------------------------------------- */
+
+bool user_has_quota(const struct user *user)
+{
+    return user->max_bytes || user->max_filters;
+}
+
+bool user_has_usage(const struct user *user)
+{
+    return atomic_load(&user->state->quota_counted);
+}
+
+void user_set_usage(const struct user *user, int64_t filters, int64_t bytes)
+{
+    atomic_store(&user->state->quota_filters, filters);
+    atomic_store(&user->state->quota_bytes, bytes);
+    atomic_store(&user->state->quota_counted, true);
+}
+
+void user_charge(const struct user *user, int64_t filters, int64_t bytes)
+{
+    atomic_fetch_add(&user->state->quota_filters, filters);
+    atomic_fetch_add(&user->state->quota_bytes, bytes);
+}
+
+static bool user_over_quota(const struct user *user)
+{
+    atomic_fetch_add_explicit(&user->state->refused_quota, 1, memory_order_relaxed);
+    return false;
+}
+
+/* Counts before checking, so that at most one of two threads that need the last bytes succeeds. */
+bool user_reserve(const struct user *user, uint64_t bytes)
+{
+    struct user_state *state = user->state;
+    if (!user->max_bytes) {
+        return true;
+    }
+    const uint64_t before = atomic_fetch_add(&state->quota_pending, bytes);
+    if (bytes <= user->max_bytes && before <= user->max_bytes
+        && (int64_t)(before + bytes) + atomic_load(&state->quota_bytes)
+               <= (int64_t)user->max_bytes) {
+        return true;
+    }
+    atomic_fetch_sub(&state->quota_pending, bytes);
+    return user_over_quota(user);
+}
+
+void user_unreserve(const struct user *user, uint64_t bytes)
+{
+    if (user->max_bytes) {
+        atomic_fetch_sub(&user->state->quota_pending, bytes);
+    }
+}
+
+bool user_admits(const struct user *user, int64_t filters, int64_t bytes,
+                 uint64_t reserved)
+{
+    const struct user_state *state = user->state;
+    const int64_t pending = (int64_t)(atomic_load(&state->quota_pending) - reserved);
+    if ((user->max_filters && filters > 0
+         && atomic_load(&state->quota_filters) + filters > (int64_t)user->max_filters)
+        || (user->max_bytes && bytes > 0
+            && atomic_load(&state->quota_bytes) + pending + bytes
+                   > (int64_t)user->max_bytes)) {
+        return user_over_quota(user);
+    }
+    return true;
+}
+
 /* ---- Statistics ---------------------------------------------------------------------------- */
 
 bool user_is_on(const struct user *user)
@@ -517,9 +604,50 @@ void user_refused(const struct user *user)
     atomic_fetch_add_explicit(&user->state->refused_rights, 1, memory_order_relaxed);
 }
 
+void user_count(const struct user *user, uint64_t queries, uint64_t adds)
+{
+    struct user_state *state = user->state;
+    if (queries) {
+        atomic_fetch_add_explicit(&state->queries, queries, memory_order_relaxed);
+    }
+    if (adds) {
+        atomic_fetch_add_explicit(&state->adds, adds, memory_order_relaxed);
+    }
+}
+
+static uint64_t user_rate_of(uint64_t now, uint64_t *last, double seconds)
+{
+    const uint64_t more = now > *last ? now - *last : 0;
+    *last = now;
+    return (uint64_t)(1000 * (double)more / seconds);
+}
+
+void user_step(const struct user *user, double seconds)
+{
+    struct user_state *state = user->state;
+    const uint64_t queries = atomic_load(&state->queries);
+    const uint64_t adds = atomic_load(&state->adds);
+    atomic_store(&state->queries_rate,
+                 user_rate_of(queries, &state->last_queries, seconds));
+    atomic_store(&state->adds_rate, user_rate_of(adds, &state->last_adds, seconds));
+}
+
 void user_about(const struct user *user, struct user_figures *figures)
 {
+    const struct user_state *state = user->state;
+    figures->queries = atomic_load(&state->queries);
+    figures->adds = atomic_load(&state->adds);
+    figures->queries_per_second = (double)atomic_load(&state->queries_rate) / 1000;
+    figures->adds_per_second = (double)atomic_load(&state->adds_rate) / 1000;
     user_rate(user, &figures->rate, &figures->burst);
     figures->refused_rate = atomic_load(&user->state->refused_rate);
     figures->refused_rights = atomic_load(&user->state->refused_rights);
+    figures->refused_quota = atomic_load(&user->state->refused_quota);
+    figures->max_filters = user->max_filters;
+    figures->max_bytes = user->max_bytes;
+    const int64_t filters = atomic_load(&user->state->quota_filters),
+                  bytes = atomic_load(&user->state->quota_bytes)
+                          + (int64_t)atomic_load(&user->state->quota_pending);
+    figures->filters = filters > 0 ? (uint64_t)filters : 0;
+    figures->bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }

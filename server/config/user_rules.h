@@ -54,9 +54,17 @@ struct user_state {
     _Atomic uint64_t holds; /* number of clients that hold the user (user_hold) */
     /* Whether the user was held after users_reclaim last cleared this flag. */
     _Atomic bool was_held;
-    struct user *next;           /* next user in a list of users */
-    _Atomic uint64_t debt_until; /* see user_take */
-    _Atomic uint64_t refused_rate, refused_rights;
+    struct user *next;              /* next user in a list of users */
+    _Atomic uint64_t debt_until;    /* see user_take */
+    _Atomic uint64_t queries, adds; /* see user_count */
+    /* `queries` and `adds` at the last user_step, and their rates in thousandths per second */
+    uint64_t last_queries, last_adds;
+    _Atomic uint64_t queries_rate, adds_rate;
+    _Atomic uint64_t refused_rate, refused_rights, refused_quota;
+    /* The filters that the user may write to. The catalog's lock protects changes. */
+    _Atomic int64_t quota_filters, quota_bytes;
+    _Atomic uint64_t quota_pending; /* bytes reserved by running requests of the user */
+    _Atomic bool quota_counted;     /* the filters have been counted */
     struct user_password passwords[USER_PASSWORDS_MAX];
 };
 
@@ -74,6 +82,7 @@ struct user {
     size_t password_count;
     bool has_rate;
     uint64_t rate, burst;
+    uint64_t max_bytes, max_filters; /* quotas; 0: none */
     struct user_state *state;
 };
 

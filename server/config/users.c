@@ -44,6 +44,7 @@ struct users {
     pthread_mutex_t lock; /* protects the fields below */
     struct user **items;
     size_t count;
+    _Atomic bool quotas; /* whether a user has a quota; can be read without the lock */
     struct user *retired, *waiting; /* lists */
     struct quiet_mark mark;         /* batches that may use users in `waiting` */
     _Atomic bool hashed;            /* at least one user has a hashed password */
@@ -282,10 +283,11 @@ static bool users_draft_lines(struct users_draft *draft,
 static void users_take(struct users *users, const struct users_draft *draft)
 {
     const struct user *nobody = NULL;
-    bool open = false, hashed = false;
+    bool open = false, hashed = false, quotas = false;
     for (size_t i = 0; i < draft->count; i++) {
         const struct user *user = draft->items[i];
         open = open || (user->on && user->nopass);
+        quotas = quotas || user_has_quota(user);
         for (size_t j = 0; j < user->password_count; j++) {
             hashed = hashed || !user->state->passwords[j].clear;
         }
@@ -294,6 +296,7 @@ static void users_take(struct users *users, const struct users_draft *draft)
         }
     }
     atomic_store(&users->open, open);
+    atomic_store(&users->quotas, quotas);
     atomic_store(&users->hashed, hashed);
     atomic_store(&users->nobody, nobody);
     for (size_t i = 0; i < users->count; i++) {
@@ -411,6 +414,21 @@ void users_each(struct users *users,
     for (size_t i = 0; i < users->count; i++) {
         const struct user *user = users->items[i];
         visit(context, user, user->words, user->word_count);
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+}
+
+void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t bytes)
+{
+    if (!atomic_load(&users->quotas)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&users->lock);
+    for (size_t i = 0; i < users->count; i++) {
+        const struct user *user = users->items[i];
+        if (user_has_quota(user) && user_may_touch(user, name, USER_WRITE)) {
+            user_charge(user, filters, bytes);
+        }
     }
     (void)pthread_mutex_unlock(&users->lock);
 }

@@ -18,6 +18,8 @@
  *     %R~pattern, %W~pattern  allow only reading or only writing them
  *     allkeys, resetkeys      short for ~*; remove all patterns
  *     rate=N, burst=N         adds per second, and maximum burst (default: insert-rate, insert-burst)
+ *     quota-memory=SIZE, quota-filters=N
+ *                             maximum size and number of the filters that the user may write to
  *     reset                   remove all permissions and passwords
  *
  * Connections that have not logged in act as the user `default`. If no line defines `default`, it
@@ -153,10 +155,48 @@ bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait
 /* Counts a request that was refused for lack of permission. */
 void user_refused(const struct user *user);
 
+/* Counts keys that the user's requests looked up and added. */
+void user_count(const struct user *user, uint64_t queries, uint64_t adds);
+
+/* Computes the rates of the last `seconds`. Called regularly, by one thread. */
+void user_step(const struct user *user, double seconds);
+
+/*
+ * Quotas limit the filters that a user may write to, whichever user created them. They are checked
+ * when the user creates a filter or makes it grow; requests of other users count, but are not
+ * refused. The number and the size of these filters are counters, which change together with the
+ * catalog, under its lock. Memory that a running request has reserved is counted separately
+ * (user_reserve), until the catalog counts it.
+ */
+bool user_has_quota(const struct user *user);
+
+/* user_has_usage returns false for a new user, until user_set_usage has set the counters.
+ * user_charge adds to the counters. users_charge does so for all users with a quota that may write
+ * to a name. */
+bool user_has_usage(const struct user *user);
+void user_set_usage(const struct user *user, int64_t filters, int64_t bytes);
+void user_charge(const struct user *user, int64_t filters, int64_t bytes);
+void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t bytes);
+
+/* Reserves memory for a running request. Returns false if the quota would be exceeded. */
+bool user_reserve(const struct user *user, uint64_t bytes);
+void user_unreserve(const struct user *user, uint64_t bytes);
+
+/* Returns whether the quotas allow adding this many filters and bytes; both can be negative. `reserved`
+ * is the part that the request has reserved for them. */
+bool user_admits(const struct user *user, int64_t filters, int64_t bytes,
+                 uint64_t reserved);
+
 struct user_figures {
+    /* Quotas, and the number and size of the filters that they limit; 0 means no quota. */
+    uint64_t max_filters, max_bytes, filters, bytes;
+    uint64_t refused_quota;  /* number of requests refused because of a quota */
     uint64_t rate, burst;    /* adds per second and maximum burst; 0 means no limit */
     uint64_t refused_rate;   /* number of adds that user_take refused */
     uint64_t refused_rights; /* number of calls to user_refused */
+    uint64_t queries;        /* number of keys that the user looked up */
+    uint64_t adds;           /* number of keys that the user added */
+    double queries_per_second, adds_per_second;
 };
 void user_about(const struct user *user, struct user_figures *figures);
 

@@ -52,6 +52,7 @@ struct gate {
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
+    uint64_t build_time;     /* see gates.h */
     char *file;              /* where the filter is saved, or NULL */
     char mark[SOURCE_MARK];  /* mark of the last proof in this epoch, or "" */
     uint64_t mark_epoch;     /* the source's epoch at that mark */

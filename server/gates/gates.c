@@ -105,19 +105,11 @@ static bg_store_answer gates_ask(void *context, const void *key, size_t len,
     return answer;
 }
 
-/* Copies the value for a concurrent lookup of the same key (single flight). */
+/* Copies the row for a concurrent lookup of the same key (single flight). */
 static void gates_share(void *context, const void *from_request, void *to_request)
 {
-    const struct source_value *from = from_request;
-    struct source_value *to = to_request;
-    const size_t there = from->len < from->room ? from->len : from->room;
     (void)context;
-    to->null = from->null;
-    to->len = to->room > from->room ? there : from->len;
-    const size_t n = there < to->room ? there : to->room;
-    if (n) {
-        memcpy(to->data, from->data, n);
-    }
+    store_row_copy(to_request, from_request);
 }
 
 static void gates_alarm(void *context, const bg_alarm *alarm)
@@ -412,22 +404,19 @@ static bool gates_is_respelled(const struct gate *gate, enum key_form form)
 }
 
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
-                    struct source_value *value, bg_outcome *outcome, bg_errinfo *info)
+                    struct store_row *row, bg_outcome *outcome, bg_errinfo *info)
 {
     struct gate *gate = gates_take(gates, name, info);
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    if (value) {
-        value->len = 0;
-        value->null = true;
-    }
+    store_row_clear(row);
     enum key_form form;
     do {
         bg_bytes spelled = key;
         form = source_form(gate->source);
         bg_gate *asked = gates_choose(gate, form, &spelled);
-        *outcome = bg_gate_lookup(asked, spelled.data, spelled.len, value);
+        *outcome = bg_gate_lookup(asked, spelled.data, spelled.len, row);
     } while (gates_is_respelled(gate, form));
     gates_leave(gate);
     return BG_OK;
@@ -457,7 +446,7 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
     return BG_OK;
 }
 
-bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
+bg_outcome gates_finish(struct gates_ticket *ticket, struct store_row *row)
 {
     struct gate *gate = ticket->gate;
     if (!gate) {
@@ -465,7 +454,7 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
     }
     const bool blind = ticket->asked == gate->blind;
     bg_store_answer answer = (blind ? gates_ask_blindly : gates_ask)(
-        gate, ticket->ticket.key, ticket->ticket.len, value);
+        gate, ticket->ticket.key, ticket->ticket.len, row);
     if (gates_is_respelled(gate, ticket->form)) {
         answer = BG_STORE_ERROR;
     }
@@ -482,6 +471,20 @@ void gates_abandon(struct gates_ticket *ticket)
         ticket->gate = NULL;
         gates_leave(gate);
     }
+}
+
+bg_err gates_check_rows(struct gates *gates, bg_bytes name, bg_errinfo *info)
+{
+    struct gate *gate = gates_take(gates, name, info);
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    const bool allowed = gate->settings.rows;
+    gates_leave(gate);
+    return allowed ? BG_OK
+                   : source_error(info, BG_ENOTSUP, "gate", NULL,
+                                  "this gate does not return rows; set rows=yes in its "
+                                  "`gate` line and restart the service");
 }
 
 bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info)
@@ -549,6 +552,7 @@ static void gates_describe(struct gate *gate, struct gate_about *about)
     memcpy(about->build_text, gate->build_text, sizeof about->build_text);
     about->build_keys = gate->build_keys;
     about->build_seconds = gate->build_seconds;
+    about->build_time = gate->build_time;
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
@@ -586,4 +590,25 @@ bg_err gates_about(struct gates *gates, bg_bytes name,
     tell(context, &about);
     gates_leave(gate);
     return BG_OK;
+}
+
+void gates_total(const struct gate_about *about, const bg_slot_health *health,
+                 bg_gate_info *sum)
+{
+    bg_gate_info blind = { .struct_size = sizeof blind };
+    *sum = (bg_gate_info){ .struct_size = sizeof *sum };
+    if (bg_gate_get_info(about->gate, health, sum)) {
+        *sum = (bg_gate_info){ .struct_size = sizeof *sum };
+    }
+    if (about->blind && bg_gate_get_info(about->blind, NULL, &blind) == BG_OK) {
+        sum->lookups += blind.lookups;
+        for (size_t i = 0; i < 6; i++) {
+            sum->outcomes[i] += blind.outcomes[i];
+        }
+        sum->store_calls += blind.store_calls;
+        sum->store_errors += blind.store_errors;
+        sum->store_nanoseconds += blind.store_nanoseconds;
+        sum->shared += blind.shared;
+        sum->spared_by_breaker += blind.spared_by_breaker; /* the breaker is shared */
+    }
 }

@@ -5,7 +5,7 @@
  *     struct gates *gates;
  *     gates_create(&options, &gates, &why);
  *     gates_add(gates, &settings, &why);                       // starts its threads
- *     gates_lookup(gates, "products", 8, key, len, &value, &outcome, &why);
+ *     gates_lookup(gates, "products", 8, key, len, &row, &outcome, &why);
  *
  * Phases of a gate:
  *
@@ -105,12 +105,13 @@ size_t gates_count(struct gates *gates);
 bool gates_has(struct gates *gates, bg_bytes name);
 
 /*
- * Looks up a key. `value`, unless NULL, is filled in if the outcome is BG_OUTCOME_PRESENT.
+ * Looks up a key. `row`, unless NULL, is filled in if the outcome is BG_OUTCOME_PRESENT. The caller checks that the gate
+ * may return rows (gates_check_rows).
  * Errors: BG_ENOTFOUND if there is no such gate. A source failure is reported as an outcome, not an
  * error.
  */
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
-                    struct source_value *value, bg_outcome *outcome, bg_errinfo *info);
+                    struct store_row *row, bg_outcome *outcome, bg_errinfo *info);
 
 /* A lookup in two steps. */
 struct gates_ticket {
@@ -128,11 +129,14 @@ struct gates_ticket {
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
-bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value);
+bg_outcome gates_finish(struct gates_ticket *ticket, struct store_row *row);
 
 /* Ends a lookup without querying the source; call it instead of gates_finish. The lookup does not count as a source
  * failure. Never waits. */
 void gates_abandon(struct gates_ticket *ticket);
+
+/* Checks that a gate may return rows, which its operator allows with rows=yes. Errors: BG_ENOTFOUND; BG_ENOTSUP. */
+bg_err gates_check_rows(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 /* Records that the caller has written a key to the source. Lookups that start after this call find the key. */
 bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info);
@@ -167,6 +171,8 @@ struct gate_about {
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;                 /* number of keys in the last build */
     double build_seconds;                /* duration of the last build */
+    uint64_t
+        build_time; /* end of the last successful build, in milliseconds since 1970, or 0 */
     /* number of keys read so far by the current build */
     uint64_t progress_keys;
     uint64_t progress_expected; /* 0 if unknown */
@@ -181,5 +187,10 @@ void gates_each(struct gates *gates,
 bg_err gates_about(struct gates *gates, bg_bytes name,
                    void (*tell)(void *context, const struct gate_about *about),
                    void *context, bg_errinfo *info);
+
+/* Adds up the statistics of lookups that used the filter and of lookups that did not. `health` contains the results
+ * of the filter's last examination, or is NULL. */
+void gates_total(const struct gate_about *about, const bg_slot_health *health,
+                 bg_gate_info *sum);
 
 #endif

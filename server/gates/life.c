@@ -24,6 +24,7 @@
  */
 #include "gates/gate.h"
 
+#include "clock.h"
 #include "gates/files.h"
 #include "text.h"
 #include "util/timed.h"
@@ -230,6 +231,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     if (!err) {
         gate->build_keys = report->keys;
         gate->build_seconds = report->seconds;
+        gate->build_time = clock_now();
     }
     (void)snprintf(gate->build_text, sizeof gate->build_text, "%s",
                    err ? why->message : "");

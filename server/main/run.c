@@ -16,6 +16,7 @@
 #include "request/jobs.h"
 #include "request/listen.h"
 #include "request/multi.h"
+#include "request/quota.h"
 #include "request/slowlog.h"
 #include "request/worker.h"
 #include "util/log.h"
@@ -80,10 +81,11 @@ static void server_make_run_id(struct server *server)
  * themselves. */
 static bool server_apply(void *context, const struct settings *settings, char why[])
 {
-    const struct server *server = context;
+    struct server *server = context;
     if (!users_load(server->users, settings, why)) {
         return false;
     }
+    quota_count(server);
     log_set_level((enum log_level)settings->log_level);
     log_set_format((enum log_format)settings->log_format);
     ledger_limit(settings->maxmemory);
@@ -100,6 +102,8 @@ static bool server_make_users(struct server *server, const struct settings *sett
     if (!server->users || !users_load(server->users, settings, why)) {
         return server_say("users", server->users ? why : "out of memory");
     }
+    quota_watch(server);
+    quota_count(server);
     settings_listen(server->store, server_apply, server);
     if (settings->tls_port || settings->https_port) {
         server->tls = tls_create(settings, why);
@@ -280,6 +284,22 @@ static bool server_say_data(bg_err err, const char *why)
     return false;
 }
 
+/* Warns if a filter has the name of a gate. The filter was created before the gate was configured.
+ * No filter is removed while filters are being loaded, so the lookup needs no batch. */
+static void server_warn_of_name(void *context, const struct gate_about *about)
+{
+    const struct server *server = context;
+    const bg_bytes name = { about->name, strlen(about->name) };
+    if (catalog_find(server->catalog, name, clock_now())) {
+        log_warning(
+            "a filter has the name of a gate",
+            LOG_FIELDS(log_text("gate", about->name),
+                       log_text("hint",
+                                "filter commands use the filter, which does "
+                                "not contain the gate's keys; RENAME the filter")));
+    }
+}
+
 static bool server_load(struct server *server)
 {
     bg_errinfo info = { 0 };
@@ -293,6 +313,9 @@ static bool server_load(struct server *server)
         return server_say_data(err, error_text(&info, err));
     }
     (void)catalog_measure(server->catalog);
+    if (server->gates) {
+        gates_each(server->gates, server_warn_of_name, server);
+    }
     return true;
 }
 
@@ -594,7 +617,7 @@ static bool server_start_workers(struct server *server)
            || server_say("workers", "cannot start a thread");
 }
 
-/* Allocations below this size are counted but not refused. They are the library's buffers for
+/* Allocations below this size are counted, but refused only if a user's quota is exceeded. They are the library's buffers for
  * reading and writing files, and small filters. For these allocations, it is enough to check before
  * each command whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
@@ -605,8 +628,7 @@ static bool server_take(void *context, size_t bytes)
     if (bytes >= SERVER_SMALL) {
         return ledger_reserve(LEDGER_FILTERS, bytes);
     }
-    ledger_add(LEDGER_FILTERS, bytes);
-    return true;
+    return ledger_add_on_budget(LEDGER_FILTERS, bytes);
 }
 
 static void server_give(void *context, size_t bytes)

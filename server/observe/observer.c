@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "core/server.h"
-#include "gates/gates.h"
+#include "observe/watched_gates.h"
 #include "request/totals.h"
 
 #include <math.h>
@@ -46,7 +46,6 @@ struct watched {
     /* number of false positives that clients had reported by the last step */
     uint64_t last_wasted;
     bool has_last;
-    struct observer_rates rates;
     struct history *history; /* or NULL */
 };
 
@@ -54,13 +53,6 @@ struct watched {
  * exceeding the limit could no longer be refused. The array is up to a quarter larger than needed. */
 _Static_assert(sizeof(struct watched) * 5 / 4 <= CATALOG_WATCHED,
                "the catalog counts too little memory for the observer");
-
-/* The statistics of a gate's filter. There are few gates, and they are never removed. */
-struct watched_gate {
-    char *name;
-    struct figures figures;
-    uint64_t examined_adds;
-};
 
 /* Total counts for all filters and connections. */
 struct observer_sums {
@@ -77,8 +69,7 @@ struct observer {
     struct watched *watched; /* sorted by number */
     size_t count, room;
     size_t kept; /* number of filters with a history */
-    struct watched_gate *gates;
-    size_t gates_count;
+    struct watched_gates gates;
     struct history *service;
     struct observer_sums now, before; /* `now` is valid during a step */
     bool has_before;
@@ -257,10 +248,6 @@ static void observer_note(struct observer *o, const struct entry *entry,
         observer_filter_point(w, entry->object, &stats, values);
         history_add(w->history, seconds, values);
     }
-    if (w->has_last) {
-        w->rates.queries = observer_rate(stats.queries, w->last.queries);
-        w->rates.adds = observer_rate(stats.adds, w->last.adds);
-    }
     w->last = (struct observer_totals){ stats.queries, stats.maybes, stats.adds,
                                         stats.news, stats.refused };
     w->last_wasted = atomic_load(&entry->object->said_absent);
@@ -310,6 +297,29 @@ static void observer_service_point(struct observer *o, uint64_t seconds)
     o->has_before = true;
 }
 
+static void observer_user(void *context, const struct user *user,
+                          const char *const *words, size_t n)
+{
+    (void)context;
+    (void)words;
+    (void)n;
+    user_step(user, HISTORY_STEP);
+}
+
+/* A step, for gates_each. */
+struct observer_gate_step {
+    struct observer *observer;
+    uint64_t seconds;
+};
+
+static void observer_note_gate(void *context, const struct gate_about *about)
+{
+    const struct observer_gate_step *step = context;
+    pthread_mutex_lock(&step->observer->lock);
+    watched_gate_step(&step->observer->gates, about, step->seconds);
+    pthread_mutex_unlock(&step->observer->lock);
+}
+
 /* Collects all counters. Releases the lock after every 64 entries. */
 static void observer_step(struct observer *o)
 {
@@ -325,6 +335,11 @@ static void observer_step(struct observer *o)
             catalog_release(some[i]);
         }
         pthread_mutex_unlock(&o->lock);
+    }
+    users_each(o->server->users, observer_user, NULL);
+    if (o->server->gates) {
+        gates_each(o->server->gates, observer_note_gate,
+                   &(struct observer_gate_step){ o, seconds });
     }
     pthread_mutex_lock(&o->lock);
     watched_forget(o);
@@ -405,34 +420,6 @@ void observer_refresh(struct observer *o, struct entry *entry)
 
 /* ---- Gates ------------------------------------------------------------------------------------- */
 
-static struct watched_gate *watched_gate_find(const struct observer *o,
-                                              const char *name)
-{
-    for (size_t i = 0; i < o->gates_count; i++) {
-        if (strcmp(o->gates[i].name, name) == 0) {
-            return &o->gates[i];
-        }
-    }
-    return NULL;
-}
-
-static struct watched_gate *watched_gate_get(struct observer *o, const char *name)
-{
-    struct watched_gate *found = watched_gate_find(o, name);
-    if (found) {
-        return found;
-    }
-    struct watched_gate *more =
-        realloc(o->gates, (o->gates_count + 1) * sizeof *o->gates);
-    o->gates = more ? more : o->gates;
-    char *copy = more ? strdup(name) : NULL;
-    if (!copy) {
-        return NULL;
-    }
-    o->gates[o->gates_count] = (struct watched_gate){ .name = copy };
-    return &o->gates[o->gates_count++];
-}
-
 static void observer_examine_gate(void *context, const struct gate_about *about)
 {
     struct observer *o = context;
@@ -443,7 +430,7 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
         return;
     }
     pthread_mutex_lock(&o->lock);
-    const struct watched_gate *known = watched_gate_find(o, about->name);
+    const struct watched_gate *known = watched_gate_find(&o->gates, about->name);
     const bool stale = !known || known->examined_adds != stats.adds + stats.swaps;
     pthread_mutex_unlock(&o->lock);
     if (!stale || !observer_read(about->slot, &figures, &changes)) {
@@ -453,7 +440,7 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
         figures.health.capacity = 0; /* not a limit */
     }
     pthread_mutex_lock(&o->lock);
-    struct watched_gate *gate = watched_gate_get(o, about->name);
+    struct watched_gate *gate = watched_gate_get(&o->gates, about->name);
     if (gate) {
         gate->figures = figures;
         gate->examined_adds = changes;
@@ -539,7 +526,7 @@ struct figures observer_gate_figures(struct observer *o, const char *gate)
 {
     struct figures figures = { .examined = 0 };
     pthread_mutex_lock(&o->lock);
-    const struct watched_gate *found = watched_gate_find(o, gate);
+    const struct watched_gate *found = watched_gate_find(&o->gates, gate);
     if (found) {
         figures = found->figures;
     }
@@ -554,11 +541,6 @@ struct observer_totals observer_totals(struct observer *o)
     const struct observer_totals totals = o->before.slots;
     pthread_mutex_unlock(&o->lock);
     return totals;
-}
-
-struct observer_rates observer_rates(struct observer *o, const struct entry *entry)
-{
-    return watched_copy(o, entry).rates;
 }
 
 static struct history *observer_history_of(struct observer *o,
@@ -577,14 +559,13 @@ static struct history *observer_history_of(struct observer *o,
     return w ? w->history : NULL;
 }
 
-bool observer_history(struct observer *o, const struct entry *entry, uint64_t seconds,
-                      const size_t *metrics, size_t n, struct history_range *range,
-                      double **values)
+/* Copies a range of a history, which may be NULL. The caller holds the lock. */
+static bool observer_copy(const struct history *history, uint64_t seconds,
+                          const size_t *metrics, size_t n, struct history_range *range,
+                          double **values)
 {
     *range = (struct history_range){ .from = 0, .step = HISTORY_STEP, .points = 0 };
     *values = NULL;
-    pthread_mutex_lock(&o->lock);
-    const struct history *history = observer_history_of(o, entry);
     if (history) {
         *range = history_range(history, seconds);
         *values = calloc(range->points * n + 1, sizeof **values);
@@ -592,8 +573,30 @@ bool observer_history(struct observer *o, const struct entry *entry, uint64_t se
             history_read(history, range, metrics[i], *values + i * range->points);
         }
     }
-    pthread_mutex_unlock(&o->lock);
     return history != NULL;
+}
+
+bool observer_history(struct observer *o, const struct entry *entry, uint64_t seconds,
+                      const size_t *metrics, size_t n, struct history_range *range,
+                      double **values)
+{
+    pthread_mutex_lock(&o->lock);
+    const bool kept = observer_copy(observer_history_of(o, entry), seconds, metrics, n,
+                                    range, values);
+    pthread_mutex_unlock(&o->lock);
+    return kept;
+}
+
+bool observer_gate_history(struct observer *o, const char *gate, uint64_t seconds,
+                           const size_t *metrics, size_t n, struct history_range *range,
+                           double **values)
+{
+    pthread_mutex_lock(&o->lock);
+    const struct watched_gate *found = watched_gate_find(&o->gates, gate);
+    const bool kept = observer_copy(found ? found->history : NULL, seconds, metrics, n,
+                                    range, values);
+    pthread_mutex_unlock(&o->lock);
+    return kept;
 }
 
 /* ---- Life cycle -------------------------------------------------------------------------- */
@@ -641,10 +644,7 @@ void observer_free(struct observer *o)
         history_free(o->watched[i].history);
     }
     free(o->watched);
-    for (size_t i = 0; i < o->gates_count; i++) {
-        free(o->gates[i].name);
-    }
-    free(o->gates);
+    watched_gates_free(&o->gates);
     history_free(o->service);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->wake);

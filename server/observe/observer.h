@@ -8,8 +8,8 @@
  * results together with the time of the examination.
  *
  * Every HISTORY_STEP seconds the observer also records metrics for the charts, with counters
- * converted to rates per second. It records metrics for the service and for the first OBSERVER_KEPT
- * filters whose history was requested.
+ * converted to rates per second. It records metrics for the service, for gates, and for the first
+ * OBSERVER_KEPT filters whose history was requested.
  *
  * Thread safety: MT-Safe.
  */
@@ -54,8 +54,24 @@ enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
     X(RECEIVED, received_bytes_per_second)                                             \
     X(SENT, sent_bytes_per_second)
 
+/* The metrics recorded for a gate. Calls are queries to the source. */
+#define OBSERVER_GATE(X)                                                               \
+    X(LOOKUPS, lookups_per_second)                                                     \
+    X(AVOIDED, avoided_per_second)                                                     \
+    X(WASTED, wasted_per_second)                                                       \
+    X(CALLS, calls_per_second)                                                         \
+    X(ERRORS, errors_per_second)                                                       \
+    X(CALL_SECONDS, call_seconds)                                                      \
+    X(ITEMS, items)                                                                    \
+    X(PREDICTED, predicted)                                                            \
+    X(OBSERVED, observed)                                                              \
+    X(OBSERVED_LOW, observed_low)                                                      \
+    X(OBSERVED_HIGH, observed_high)                                                    \
+    X(LAG, lag_seconds)
+
 /* Return the i-th name in the corresponding list above, or NULL if i is past the end. */
 const char *observer_filter_metric(size_t i);
+const char *observer_gate_metric(size_t i);
 const char *observer_service_metric(size_t i);
 
 /* The results of the last examination of a filter. */
@@ -86,13 +102,6 @@ void observer_refresh(struct observer *observer, struct entry *entry);
 /* Returns the statistics of a gate's filter. */
 struct figures observer_gate_figures(struct observer *observer, const char *gate);
 
-/* An entry's lookups and adds per second during the last step. */
-struct observer_rates {
-    double queries, adds;
-};
-struct observer_rates observer_rates(struct observer *observer,
-                                     const struct entry *entry);
-
 /* Total counts for all filters that have ever existed, as of the last step. They never decrease. */
 struct observer_totals {
     uint64_t queries, maybes, adds, news, refused;
@@ -112,5 +121,10 @@ uint64_t observer_rss(void);
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,
                       struct history_range *range, double **values);
+
+/* Returns the history of a gate in the same way. Recording starts with the service. */
+bool observer_gate_history(struct observer *observer, const char *gate,
+                           uint64_t seconds, const size_t *metrics, size_t n,
+                           struct history_range *range, double **values);
 
 #endif

@@ -226,9 +226,28 @@ static bg_store_answer source_postgres_failed(struct postgres_asker *asker, bg_e
     return BG_STORE_ERROR;
 }
 
+/* Adds column i of the first row. Values of type bytea are decoded. */
+static void source_postgres_column(const PGresult *rows, int i, struct store_row *row)
+{
+    const char *value = PQgetvalue(rows, 0, i);
+    size_t len = (size_t)PQgetlength(rows, 0, i);
+    unsigned char *decoded = NULL;
+    if (PQgetisnull(rows, 0, i)) {
+        value = NULL;
+    } else if (PQftype(rows, i) == PG_BYTEA) {
+        decoded = PQunescapeBytea((const unsigned char *)value, &len);
+        value = (const char *)decoded;
+        if (!decoded) {
+            store_row_lack(row);
+        }
+    }
+    store_row_add(row, PQfname(rows, i), value, len);
+    PQfreemem(decoded);
+}
+
 static bg_store_answer source_postgres_ask_with(struct postgres_asker *asker,
                                                 const struct postgres_arguments *key,
-                                                struct source_value *value,
+                                                struct store_row *row,
                                                 uint64_t deadline, bool *broken,
                                                 bg_errinfo *info)
 {
@@ -240,16 +259,18 @@ static bg_store_answer source_postgres_ask_with(struct postgres_asker *asker,
         return source_postgres_failed(asker, err, key, deadline, broken);
     }
     const bool present = PQntuples(rows) > 0;
-    if (present && !PQgetisnull(rows, 0, 0)) {
-        source_value_set(value, PQgetvalue(rows, 0, 0),
-                         (size_t)PQgetlength(rows, 0, 0));
+    if (present) {
+        store_row_begin(row);
+    }
+    for (int i = 0; present && row && i < PQnfields(rows); i++) {
+        source_postgres_column(rows, i, row);
     }
     PQclear(rows);
     return present ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 static bg_store_answer source_postgres_ask(struct source *source, void *connection,
-                                           bg_bytes key, struct source_value *value,
+                                           bg_bytes key, struct store_row *row,
                                            uint64_t deadline, bool *broken,
                                            bg_errinfo *info)
 {
@@ -266,7 +287,7 @@ static bg_store_answer source_postgres_ask(struct source *source, void *connecti
     }
     argument->binary = asker->type == PG_BYTEA || source_postgres_is_text(asker->type);
     if (argument->binary) {
-        return source_postgres_ask_with(asker, &given, value, deadline, broken, info);
+        return source_postgres_ask_with(asker, &given, row, deadline, broken, info);
     }
     if (memchr(key.data, 0, key.len)) {
         if (asker->alike) {
@@ -285,7 +306,7 @@ static bg_store_answer source_postgres_ask(struct source *source, void *connecti
     copy[key.len] = 0;
     argument->data = copy;
     const bg_store_answer answer =
-        source_postgres_ask_with(asker, &given, value, deadline, broken, info);
+        source_postgres_ask_with(asker, &given, row, deadline, broken, info);
     if (copy != small) {
         free(copy);
     }

@@ -114,6 +114,46 @@ static struct conn *conn_create(bool tls)
     return conn;
 }
 
+/* Closing a socket with unread input would reset the connection, and the client could lose
+ * replies that are still in transit. To avoid this, the input is read first. */
+static void conn_read_rest(struct worker *worker, int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+    for (int i = 0; i < CONN_REST; i++) {
+        if (recv(fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT) <= 0) {
+            break;
+        }
+    }
+}
+
+/* Sends the reason why a connection is refused, and counts the refusal. */
+static void conn_send_refusal(struct worker *worker, int fd, bool tls, const char *why)
+{
+    if (!tls) {
+        (void)!send(fd, why, strlen(why), MSG_NOSIGNAL | MSG_DONTWAIT);
+        conn_read_rest(worker, fd);
+    }
+    atomic_fetch_add_explicit(&worker->counts.rejected, 1, memory_order_relaxed);
+}
+
+void conn_turn_away(struct worker *worker, int fd, bool tls, const char *why)
+{
+    conn_send_refusal(worker, fd, tls, why);
+    close(fd);
+}
+
+/* Logs and sends the reason why there is not enough memory for a connection. */
+static void conn_lacks_memory(struct worker *worker, int fd,
+                              const struct protocol *protocol, bool tls,
+                              const char *address)
+{
+    char why[LEDGER_WHY];
+    log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+              "client %s: connection refused: %s", address,
+              ledger_refusal(why) ? why : "out of memory");
+    conn_send_refusal(worker, fd, tls, protocol->no_memory);
+}
+
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host)
 {
@@ -124,6 +164,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
         SSL_free(ssl);
         ledger_release(LEDGER_BUFFERS, conn ? conn->cost : 0);
         free(conn);
+        conn_lacks_memory(worker, fd, protocol, tls, address);
         close(fd);
         worker_uncount(worker);
         return;
@@ -146,6 +187,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
     buffer_init(&conn->out, settings->client_output_buffer_limit);
     conn_link(conn);
     if (!protocol->begin(conn)) {
+        conn_lacks_memory(worker, fd, protocol, tls, address);
         conn_close(conn);
         return;
     }
@@ -154,20 +196,6 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
         SSL_set_accept_state(ssl);
     }
     conn_wait_for(conn, EV_READ);
-}
-
-/* Closing a socket with unread input would reset the connection, and the client could lose
- * replies that are still in transit. To avoid this, the input is read first. */
-static void conn_read_rest(struct conn *conn)
-{
-    struct worker *worker = conn->worker;
-    (void)shutdown(conn->fd, SHUT_WR);
-    for (int i = 0; i < CONN_REST; i++) {
-        if (recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT)
-            <= 0) {
-            break;
-        }
-    }
 }
 
 void conn_close(struct conn *conn)
@@ -187,7 +215,7 @@ void conn_close(struct conn *conn)
         conn->ssl = NULL;
     }
     if (conn->client.close || conn->leaving) {
-        conn_read_rest(conn);
+        conn_read_rest(conn->worker, conn->fd);
     }
     close(conn->fd);
     conn->fd = -1;

@@ -61,6 +61,9 @@ struct protocol {
     void (*more)(struct conn *conn);
     /* Called when the connection is freed. */
     void (*end)(struct conn *conn);
+    /* Complete error replies for a connection that cannot be opened: there are maxclients clients
+     * already, or not enough memory. */
+    const char *too_many, *no_memory;
 };
 
 struct conn {
@@ -125,6 +128,10 @@ struct conn {
 /* Takes ownership of a socket that has been accepted and counted. Closes the socket on failure. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
+
+/* Closes a socket that has been accepted, after sending it the reply `why` (`too_many` or
+ * `no_memory` of its protocol). Nothing is sent over TLS, which would require a handshake. */
+void conn_turn_away(struct worker *worker, int fd, bool tls, const char *why);
 
 /* Closes the connection now; it is freed later. */
 void conn_close(struct conn *conn);

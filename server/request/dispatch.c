@@ -482,5 +482,11 @@ static bool resp_begin(struct conn *conn)
     return true;
 }
 
-const struct protocol resp_protocol = { "resp",      resp_begin, resp_input,
-                                        resp_refuse, NULL,       NULL };
+const struct protocol resp_protocol = {
+    .name = "resp",
+    .begin = resp_begin,
+    .input = resp_input,
+    .refuse = resp_refuse,
+    .too_many = "-ERR max number of clients reached\r\n",
+    .no_memory = "-OOM not enough memory for another connection (maxmemory)\r\n"
+};

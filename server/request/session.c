@@ -10,6 +10,7 @@
 #include "request/cmd.h"
 #include "request/jobs.h"
 #include "request/multi.h"
+#include "request/quota.h"
 #include "request/slowlog.h"
 #include "util/log.h"
 
@@ -102,6 +103,24 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
     return entry ? entry->object : NULL;
 }
 
+static bool session_host_is_gate(struct host *host, bg_bytes name)
+{
+    struct gates *gates = session_in(host)->server->gates;
+    return gates && gates_has(gates, name);
+}
+
+bg_err session_no_gate(struct session *session, bg_bytes name, bg_errinfo *info)
+{
+    char shown[64];
+    if (!session_host_is_gate(&session->host, name) || session_find(session, name)) {
+        return BG_OK; /* a filter from before the gate was configured can be replaced */
+    }
+    *info = (bg_errinfo){ .code = BG_ENOTSUP };
+    (void)snprintf(info->message, sizeof info->message, ARGS_IS_GATE,
+                   args_show(name, shown));
+    return BG_ENOTSUP;
+}
+
 static const char session_too_many[] =
     "cannot create another filter: the max-filters limit is reached";
 
@@ -139,6 +158,7 @@ static bg_err session_name(struct session *session, bg_bytes name,
     }
     struct catalog_terms limited = *terms;
     limited.most = session->from->max_filters;
+    quota_terms(session, &limited);
     session_enter(session);
     bg_err err = catalog_put_on(server->catalog, name, object, base, &limited,
                                 session->now, info);
@@ -190,7 +210,8 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
     }
     const bool creates = !(terms->flags & CATALOG_REPLACE)
                          || (terms->flags & CATALOG_INSTEAD_OF && !terms->instead_of);
-    bg_err err = creates ? session_is_free(session, name, info) : BG_OK;
+    bg_err err = session_no_gate(session, name, info);
+    err = err || !creates ? err : session_is_free(session, name, info);
     err = err ? err : session_fits(session, name, terms->flags, info);
     if (err) {
         return err;
@@ -206,7 +227,10 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
     if (object->born_full && persist) {
         /* The content is saved before the object is named (P4). */
         session_leave(session);
+        /* Buffers for writing the file do not count toward the user's quota. */
+        struct ledger_budget *budget = ledger_set_budget(NULL);
         err = persist_save(persist, object, &base, info);
+        (void)ledger_set_budget(budget);
     }
     if (!err) {
         err = session_name(session, name, object, base.file[0] ? &base : NULL, terms,
@@ -331,7 +355,8 @@ static uint64_t session_host_ticks(struct host *host)
  * worker obtained.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
-                                  bg_outcome *outcome, bg_errinfo *info)
+                                  struct store_row *row, bg_outcome *outcome,
+                                  bg_errinfo *info)
 {
     struct session *session = session_in(host);
     struct gates *gates = session->server->gates;
@@ -342,14 +367,15 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
         session->has_ticket = false;
         /* The key is unchanged, but its bytes are now in the job's copy of the request. */
         session->ticket.ticket.key = key.data;
-        *outcome = gates_finish(&session->ticket, NULL);
+        *outcome = gates_finish(&session->ticket, row);
         return BG_OK;
     }
-    if (session->is_job) {
-        return gates_lookup(gates, name, key, NULL, outcome, info);
+    bg_err err = row ? gates_check_rows(gates, name, info) : BG_OK;
+    if (err || session->is_job) {
+        return err ? err : gates_lookup(gates, name, key, row, outcome, info);
     }
     session->ticket = (struct gates_ticket){ .gate = NULL };
-    const bg_err err = gates_begin(gates, name, key, &session->ticket, outcome, info);
+    err = gates_begin(gates, name, key, &session->ticket, outcome, info);
     if (err || !session->ticket.gate) {
         return err;
     }
@@ -403,6 +429,19 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     return BG_OK;
 }
 
+static uint64_t session_host_number(struct host *host, const struct object *object)
+{
+    (void)host;
+    return object->id;
+}
+
+static void session_host_disclose(struct host *host, bg_bytes name)
+{
+    const struct client *client = session_in(host)->client;
+    log_event(LOG_EVENT_SECRET, name, "user %.64s at %s read the filter's secret",
+              user_name(client->user), client->address);
+}
+
 static const struct host_ops session_ops = {
     .find = session_host_find,
     .create = session_host_create,
@@ -414,7 +453,10 @@ static const struct host_ops session_ops = {
     .ticks = session_host_ticks,
     .lookup = session_host_lookup,
     .wrote = session_host_wrote,
+    .is_gate = session_host_is_gate,
     .path = session_host_path,
+    .number = session_host_number,
+    .disclose = session_host_disclose,
 };
 
 /* ---- Creating and freeing ---------------------------------------------------------------- */
@@ -504,8 +546,30 @@ void session_each(struct session *session,
     }
 }
 
+static void session_pass_counts(struct session *session)
+{
+    if (session->counted) {
+        user_count(session->counted, session->queries, session->adds);
+        session->counted = NULL;
+    }
+    session->queries = session->adds = 0;
+}
+
+void session_count(struct session *session, uint64_t queries, uint64_t adds)
+{
+    const struct user *user = session->client ? session->client->user : NULL;
+    if (user != session->counted) {
+        session_pass_counts(session);
+        session->counted = user;
+    }
+    session->queries += queries;
+    session->adds += adds + session->host.added;
+    session->host.added = 0;
+}
+
 void session_end(struct session *session)
 {
+    session_pass_counts(session);
     session_leave(session);
     session_let_go(session);
     if (session->is_job) {
@@ -723,6 +787,39 @@ static void session_note_time(struct session *session, const struct request *req
     }
 }
 
+/* Counts the keys of a request, or of n requests with one key each. */
+static void session_count_keys(struct session *session, const struct request *request,
+                               bool many, size_t n)
+{
+    const struct command *command = request->command;
+    const bool of_gate = command->behavior.needs == NEEDS_GATES;
+    const bool asks = command->flags & COMMAND_ASKS
+                      || (of_gate && command->behavior.effect == EFFECT_NONE);
+    const bool reports = of_gate && command->behavior.effect == EFFECT_ADDS;
+    if (!session->deferred) { /* a deferred request runs again */
+        const size_t keys = many ? n : request->argc > 2 ? request->argc - 2 : 0;
+        session_count(session, asks ? keys : 0, reports ? keys : 0);
+    }
+}
+
+/* Returns whether a quota of the user limits the filters that a command may create or enlarge. */
+static bool session_has_quota(const struct session *session,
+                              const struct command *command)
+{
+    const struct user *user = session->client ? session->client->user : NULL;
+    return user && command->flags & COMMAND_WRITE && command->first_key > 0
+           && command->behavior.needs != NEEDS_GATES && user_has_quota(user);
+}
+
+static void session_handle(struct request *request, const bg_bytes *items, size_t n)
+{
+    if (items) {
+        request->command->run_many(request, items, n);
+    } else {
+        request->command->run(request);
+    }
+}
+
 void session_perform(struct session *session, struct request *request,
                      const bg_bytes *items, size_t n)
 {
@@ -734,14 +831,19 @@ void session_perform(struct session *session, struct request *request,
         for (size_t i = 0; i < n; i++) {
             session_answer_maybe(request->command, request->argc, &request->reply);
         }
+        session_count_keys(session, request, items != NULL, n);
         return;
     }
     session_changes(session, request->command);
-    if (items) {
-        request->command->run_many(request, items, n);
+    if (session_has_quota(session, request->command)) {
+        struct quota quota;
+        quota_begin(&quota, session);
+        session_handle(request, items, n);
+        quota_end(&quota, session, &request->argv[request->command->first_key]);
     } else {
-        request->command->run(request);
+        session_handle(request, items, n);
     }
+    session_count_keys(session, request, items != NULL, n);
     session_note_time(session, request, n, began);
 }
 
@@ -827,6 +929,8 @@ void session_forward(struct session *session, struct front *front,
     if (!(request->command->flags & COMMAND_WRITE)
         || session_may_add(session, n, &info)) {
         front_run(front, request, many);
+        const bool adds = request->command->flags & COMMAND_WRITE;
+        session_count(session, adds ? 0 : n, adds ? n : 0);
         session_note_time(session, request, many ? n : 1, began);
         return;
     }

@@ -18,6 +18,7 @@
 
 struct server;
 struct multi;
+struct quota;
 
 /* The CLIENT REPLY mode, which controls whether replies are sent. */
 enum client_mute {
@@ -85,6 +86,10 @@ struct session {
     size_t holds, holds_room;
     /* The object that a worker has claimed for the running request, or NULL. */
     struct object *claimed;
+    /* Keys that `counted` has looked up and added since the last call to user_count. */
+    const struct user *counted;
+    uint64_t queries, adds;
+    struct quota *quota;        /* quota of the running request, or NULL */
     struct gates_ticket ticket; /* ticket of a lookup that a job completes */
     bool has_ticket;
 };
@@ -116,6 +121,10 @@ bg_err session_drop(struct session *session, bg_bytes name,
  * had it. Otherwise the new filter would answer "no" for keys that were added to the lost filter.
  * Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
+
+/* Checks that a new filter may use a name: the name is in the catalog, or it is not a gate's.
+ * Otherwise the filter would answer "no" for keys in the gate's database. Errors: BG_ENOTSUP. */
+bg_err session_no_gate(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with this name (host->ops->find returns its object), or NULL if there is
  * none. */
@@ -182,6 +191,11 @@ struct front;
 
 /* Checks the insert rate of the client's user. Returns false if the client has to wait. */
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
+
+/* Counts keys that the client's user looked up, keys that it added to objects (host.added), and `adds`
+ * other keys that it added. The counts are passed to user_count at
+ * the end of the batch, so that requests of a pipeline do not each update shared memory. */
+void session_count(struct session *session, uint64_t queries, uint64_t adds);
 
 /* Forwards a request, or a run of requests (front_run), to a cluster. Call this function on a job
  * thread, after all other checks have passed. */

@@ -187,13 +187,7 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
             return;
         }
         if (!worker_has_room(worker)) {
-            static const char full[] = "-ERR max number of clients reached\r\n";
-            if (!listener->tls && listener->protocol == &resp_protocol) {
-                (void)!send(taken, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-            }
-            close(taken);
-            atomic_fetch_add_explicit(&worker->counts.rejected, 1,
-                                      memory_order_relaxed);
+            conn_turn_away(worker, taken, listener->tls, listener->protocol->too_many);
             continue;
         }
         worker_set_options(worker, taken);

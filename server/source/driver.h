@@ -56,7 +56,7 @@ struct source_ops {
     struct pool_ops pool;
     /* Looks up a key. Sets *broken if the connection is unusable. */
     bg_store_answer (*ask)(struct source *source, void *connection, bg_bytes key,
-                           struct source_value *value, uint64_t deadline, bool *broken,
+                           struct store_row *row, uint64_t deadline, bool *broken,
                            bg_errinfo *info);
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*count)(struct source *source, uint64_t *count, bg_errinfo *info);
@@ -140,9 +140,6 @@ char *source_vformat(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));
 
 bg_err source_stopped(bg_errinfo *info);
-
-/* Copies a value to the caller's buffer. If `data` is NULL, the value is NULL. */
-void source_value_set(struct source_value *value, const void *data, size_t len);
 
 /* Parses an integer as databases print it, without '+' or leading zeros. */
 bool source_integer(bg_bytes text, int64_t *value);

@@ -155,15 +155,16 @@ void key_columns_free(struct key_columns *columns)
     columns->n = 0;
 }
 
-char *key_columns_lookup(const struct key_columns *columns, const char *comparison)
+char *key_columns_lookup(const struct key_columns *columns, const char *selected,
+                         const char *comparison)
 {
     char *text = strdup("");
     for (size_t i = 0; text && i < columns->n; i++) {
         const struct key_column *column = &columns->list[i];
-        char *more =
-            source_format("%s%sSELECT 1 FROM %s WHERE %s %s%s", text,
-                          i ? " UNION ALL " : "", column->sql_table, column->sql_column,
-                          comparison, i + 1 == columns->n ? " LIMIT 1" : "");
+        char *more = source_format("%s%sSELECT %s FROM %s WHERE %s %s%s", text,
+                                   i ? " UNION ALL " : "", selected, column->sql_table,
+                                   column->sql_column, comparison,
+                                   i + 1 == columns->n ? " LIMIT 1" : "");
         free(text);
         text = more;
     }

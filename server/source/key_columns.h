@@ -37,9 +37,10 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
                          bg_errinfo *info);
 void key_columns_free(struct key_columns *columns);
 
-/* Returns the default lookup query: SELECT 1 FROM table WHERE column COMPARISON LIMIT 1, where COMPARISON is, for
- * example, "= $1". If there are several columns, their queries are combined with UNION ALL. The caller frees the
+/* Returns the default lookup query: SELECT SELECTED FROM table WHERE column COMPARISON LIMIT 1, where SELECTED is "1" or
+ * "*", and COMPARISON is, for example, "= $1". If there are several columns, their queries are combined with UNION ALL. The caller frees the
  * result. Returns NULL if out of memory. */
-char *key_columns_lookup(const struct key_columns *columns, const char *comparison);
+char *key_columns_lookup(const struct key_columns *columns, const char *selected,
+                         const char *comparison);
 
 #endif

@@ -148,19 +148,6 @@ bg_err source_nonce(char text[17], bg_errinfo *info)
     return BG_OK;
 }
 
-void source_value_set(struct source_value *value, const void *data, size_t len)
-{
-    if (!value) {
-        return;
-    }
-    value->null = !data;
-    value->len = data ? len : 0;
-    const size_t n = value->len < value->room ? value->len : value->room;
-    if (n) {
-        memcpy(value->data, data, n);
-    }
-}
-
 bool source_integer(bg_bytes text, int64_t *value)
 {
     char copy[24], again[24];
@@ -300,9 +287,15 @@ static bg_err source_columns_parse(struct source *source, bg_errinfo *info)
     if (err || *source->how.lookup) {
         return err;
     }
+    if (source->how.rows && source->columns.n > 1) {
+        return source_error(info, BG_EINVAL, "rows", NULL,
+                            "rows=yes with several key columns requires `lookup`, the "
+                            "SELECT that returns the row");
+    }
     free((void *)(uintptr_t)source->how.lookup);
-    source->how.lookup = key_columns_lookup(
-        &source->columns, postgres ? "OPERATOR(pg_catalog.=) $1" : "= ?1");
+    source->how.lookup =
+        key_columns_lookup(&source->columns, source->how.rows ? "*" : "1",
+                           postgres ? "OPERATOR(pg_catalog.=) $1" : "= ?1");
     return source->how.lookup ? BG_OK : source_no_memory(info);
 }
 
@@ -402,19 +395,19 @@ void source_free(struct source *source)
 
 /* Looks up a key once. Sets *again if the lookup may succeed over a different connection. */
 static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool fresh,
-                                       struct source_value *value, uint64_t deadline,
+                                       struct store_row *row, uint64_t deadline,
                                        bool *again, bg_errinfo *info)
 {
     void *connection;
     bool reused, broken = false;
     const uint64_t epoch = atomic_load(&source->epoch);
-    source_value_set(value, NULL, 0);
+    store_row_clear(row);
     *again = false;
     if (source_pool_take(source->pool, deadline, fresh, &connection, &reused, info)) {
         return BG_STORE_ERROR;
     }
     const bg_store_answer answer =
-        source->ops->ask(source, connection, key, value, deadline, &broken, info);
+        source->ops->ask(source, connection, key, row, deadline, &broken, info);
     source_pool_give(source->pool, connection, broken);
     /* If the epoch changed, the address may now point to a different server. */
     *again = (answer == BG_STORE_ERROR && broken && reused)
@@ -423,16 +416,16 @@ static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool
 }
 
 bg_store_answer source_ask(struct source *source, const void *key, size_t len,
-                           struct source_value *value, bg_errinfo *info)
+                           struct store_row *row, bg_errinfo *info)
 {
     const uint64_t deadline =
         source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
     const bg_bytes bytes = { key ? key : "", key ? len : 0 };
     bool again = false;
     bg_store_answer answer =
-        source_ask_once(source, bytes, false, value, deadline, &again, info);
+        source_ask_once(source, bytes, false, row, deadline, &again, info);
     if (again && source_now() < deadline) {
-        answer = source_ask_once(source, bytes, true, value, deadline, &again, info);
+        answer = source_ask_once(source, bytes, true, row, deadline, &again, info);
     }
     if (again && answer == BG_STORE_ABSENT) {
         (void)source_error(info, BG_EIO, "lookup", NULL,

@@ -52,6 +52,7 @@
 
 #include "bloomgate/all.h"
 #include "source/key_form.h"
+#include "store_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,6 +76,7 @@ struct source_settings {
     const char *url;
     const char *keys;   /* for example: users(email), aliases(alias) */
     const char *lookup; /* NULL or "": derived from `keys` */
+    bool rows;          /* a derived `lookup` selects all columns */
     const char *follow; /* logical, changes or none */
     /* With follow=none, "read-only" or "writers-report"; otherwise NULL or "". */
     const char *promise;
@@ -86,15 +88,6 @@ struct source_settings {
     uint32_t poll_ms;     /* default: 500 */
     uint32_t timeout_ms;  /* lookup timeout in milliseconds; default: 1000 */
     uint32_t connections; /* maximum number of connections for lookups; default: 8 */
-};
-
-/* The value in the first column of a row. The caller provides `data` and `room`. `len` is the full length, which may
- * exceed `room`. */
-struct source_value {
-    char *data;
-    size_t room;
-    size_t len;
-    bool null; /* the value is NULL, or there is no row */
 };
 
 /* Maximum size of a mark in bytes, including the terminating NUL. */
@@ -154,10 +147,10 @@ bg_err source_keys_rewind(void *context, bg_errinfo *info);
  * connected. */
 enum key_form source_form(const struct source *source);
 
-/* Looks up a key within the timeout. `value` may be NULL. If the result is BG_STORE_ERROR, `info` contains the
- * reason. */
+/* Looks up a key within the timeout. If the key is present, fills in `row`, which may be NULL, with the first row that
+ * `lookup` returns. If the result is BG_STORE_ERROR, `info` contains the reason. */
 bg_store_answer source_ask(struct source *source, const void *key, size_t len,
-                           struct source_value *value, bg_errinfo *info);
+                           struct store_row *row, bg_errinfo *info);
 
 /* Returns whether the mode has a follower. */
 bool source_is_followed(const struct source *source);

@@ -161,21 +161,36 @@ static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as t
     }
 }
 
+/* Adds a column of the current row. Numbers are converted to text. */
+static void source_sqlite_column(sqlite3_stmt *lookup, int i, struct store_row *row)
+{
+    const char *name = sqlite3_column_name(lookup, i);
+    const int type = sqlite3_column_type(lookup, i);
+    const void *data = type == SQLITE_NULL   ? NULL
+                       : type == SQLITE_BLOB ? sqlite3_column_blob(lookup, i)
+                                             : sqlite3_column_text(lookup, i);
+    const size_t len = (size_t)sqlite3_column_bytes(lookup, i);
+    const bool empty = type == SQLITE_BLOB && len == 0;
+    if (!name || (type != SQLITE_NULL && !data && !empty)) {
+        store_row_lack(row);
+    } else {
+        store_row_add(row, name, empty ? "" : data, len);
+    }
+}
+
 /* Runs the lookup with the bound key. */
 static bg_store_answer source_sqlite_step(struct sqlite_asker *asker,
-                                          struct source_value *value, bg_errinfo *info)
+                                          struct store_row *row, bg_errinfo *info)
 {
     sqlite3_stmt *lookup = asker->lookup;
     const int code = sqlite3_step(lookup);
     bg_store_answer answer = code == SQLITE_DONE ? BG_STORE_ABSENT : BG_STORE_ERROR;
     if (code == SQLITE_ROW) {
         answer = BG_STORE_PRESENT;
-        const int type = sqlite3_column_type(lookup, 0);
-        const void *data = type == SQLITE_BLOB   ? sqlite3_column_blob(lookup, 0)
-                           : type == SQLITE_NULL ? NULL
-                                                 : sqlite3_column_text(lookup, 0);
-        source_value_set(value, type != SQLITE_NULL && !data ? "" : data,
-                         (size_t)sqlite3_column_bytes(lookup, 0));
+        store_row_begin(row);
+        for (int i = 0; row && i < sqlite3_column_count(lookup); i++) {
+            source_sqlite_column(lookup, i, row);
+        }
     } else if (code != SQLITE_DONE) {
         (void)sqlite_link_error(&asker->link, "lookup", info);
     }
@@ -184,7 +199,7 @@ static bg_store_answer source_sqlite_step(struct sqlite_asker *asker,
 }
 
 static bg_store_answer source_sqlite_try(struct sqlite_asker *asker, bg_bytes key,
-                                         struct source_value *value, bg_errinfo *info)
+                                         struct store_row *row, bg_errinfo *info)
 {
     bg_store_answer answer = BG_STORE_ABSENT;
     for (int type = 0; answer == BG_STORE_ABSENT && type < BIND_TYPES; type++) {
@@ -197,20 +212,20 @@ static bg_store_answer source_sqlite_try(struct sqlite_asker *asker, bg_bytes ke
             (void)sqlite_link_error(&asker->link, "lookup", info);
             return BG_STORE_ERROR;
         }
-        answer = fits ? source_sqlite_step(asker, value, info) : BG_STORE_ABSENT;
+        answer = fits ? source_sqlite_step(asker, row, info) : BG_STORE_ABSENT;
     }
     return answer;
 }
 
 static bg_store_answer source_sqlite_ask(struct source *source, void *connection,
-                                         bg_bytes key, struct source_value *value,
+                                         bg_bytes key, struct store_row *row,
                                          uint64_t deadline, bool *broken,
                                          bg_errinfo *info)
 {
     struct sqlite_asker *asker = connection;
     (void)source;
     asker->link.deadline = deadline;
-    const bg_store_answer answer = source_sqlite_try(asker, key, value, info);
+    const bg_store_answer answer = source_sqlite_try(asker, key, row, info);
     (void)sqlite3_clear_bindings(asker->lookup);
     /* SQLite recompiled the lookup because the schema changed. The type of the column may have changed as well. */
     if (answer == BG_STORE_ABSENT

@@ -374,13 +374,9 @@ bool log_has_level(enum log_level level)
     return (int)level >= atomic_load_explicit(&log_sink.level, memory_order_relaxed);
 }
 
-void log_write(enum log_level level, const char *message,
-               const struct log_field *fields, size_t n)
+static void log_print(enum log_level level, const char *message,
+                      const struct log_field *fields, size_t n, uint32_t left_out)
 {
-    uint32_t left_out;
-    if (!log_has_level(level) || !log_budget(message, &left_out)) {
-        return;
-    }
     struct log_line line;
     const bool json = atomic_load(&log_sink.format) == LOG_FORMAT_JSON;
     log_begin(&line, level, message, json);
@@ -392,6 +388,15 @@ void log_write(enum log_level level, const char *message,
         log_field_put(&line, &repeated, json);
     }
     log_end(&line, json);
+}
+
+void log_write(enum log_level level, const char *message,
+               const struct log_field *fields, size_t n)
+{
+    uint32_t left_out;
+    if (log_has_level(level) && log_budget(message, &left_out)) {
+        log_print(level, message, fields, n, left_out);
+    }
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -527,7 +532,12 @@ log_keep(enum log_event_kind kind, enum log_level level, bg_bytes filter,
         log_text("text", event.text),
         log_bytes("filter", (bg_bytes){ event.filter, event.filter_len })
     };
-    log_write(level, log_kinds[kind].name, fields, event.filter_len ? 2 : 1);
+    const size_t n = event.filter_len ? 2 : 1;
+    if (kind == LOG_EVENT_SECRET) {
+        log_print(level, log_kinds[kind].name, fields, n, 0);
+    } else {
+        log_write(level, log_kinds[kind].name, fields, n);
+    }
 }
 
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)

@@ -135,6 +135,7 @@ uint64_t log_dropped(void);
     X(SNAPSHOT, "snapshot", INFO)  /* a snapshot was written */                        \
     X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
+    X(SECRET, "secret", WARNING)   /* a client read a filter's secret */               \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
     X(SOURCE, "source", WARNING)   /* a gate's database or a cluster is unavailable */ \
     X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */    \
@@ -159,7 +160,9 @@ struct log_event {
 
 const char *log_event_name(enum log_event_kind kind);
 
-/* Stores an event and logs it at the level that belongs to its kind. `filter` may be empty. */
+/* Stores an event and logs it at the level that belongs to its kind. `filter` may be empty. Events of
+ * kind SECRET are an audit trail: they are logged at every log level and are never suppressed as
+ * repetitions. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

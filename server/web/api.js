@@ -111,6 +111,10 @@ export async function post(path, body = {}) {
   return readAnswer(await send("POST", path, body));
 }
 
+export async function patch(path, body) {
+  return readAnswer(await send("PATCH", path, body));
+}
+
 export async function remove(path) {
   return readAnswer(await send("DELETE", path));
 }

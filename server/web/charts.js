@@ -26,6 +26,9 @@ function measured(id) {
   };
 }
 
+// The time ranges of the history, in seconds.
+export const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
+
 // ---- Scales --------------------------------------------------------------------------------
 
 // Returns about n round numbers from 0 (or `low`) to at least `high`.
@@ -50,8 +53,11 @@ function byteTicks(high) {
   return ticks(0, high / unit).map((mark) => mark * unit);
 }
 
+// Returns the approximate width of a label, in pixels.
+export const labelWidth = (text) => 6.7 * text.length + 4 * (text.match(/[%mM]/g) || []).length;
+
 // Returns the width that the axis labels need.
-const roomFor = (texts) => Math.max(40, 12 + 6.7 * Math.max(0, ...texts.map((text) => text.length)));
+const roomFor = (texts) => Math.max(40, 12 + Math.max(0, ...texts.map(labelWidth)));
 
 function decades(low, high) {
   const found = [];
@@ -81,7 +87,7 @@ export function placed(marks, x, show, width) {
   let limit = Infinity;
   for (const mark of [...marks].reverse()) {
     const text = show(mark);
-    const room = 6.7 * text.length;
+    const room = labelWidth(text);
     const left = Math.max(0, Math.min(width - room, x(mark) - room / 2));
     if (left + room <= limit) {
       kept.push({ mark, text, x: round(left + room / 2) });
@@ -156,8 +162,8 @@ export function firstKnown(series) {
 
 // Explains the part of a chart before its first point, if there is room.
 export function gapWords(first, o, room) {
-  const text = first < 0 ? o.nothing || `No data yet: a point is added every ${format.seconds(o.step)}` : `No data before ${format.clock(o.from + o.step * first, true)}`;
-  return first < 0 || room > 6.7 * text.length + 16 ? text : "";
+  const text = first < 0 ? o.nothing || `Collecting data: first point in about ${format.seconds(2 * o.step)}` : `No data before ${format.clock(o.from + o.step * first, true)}`;
+  return first < 0 || room > labelWidth(text) + 16 ? text : "";
 }
 
 /*
@@ -343,7 +349,7 @@ function whisker(kind, estimate, x, y, half) {
 export function rateWords(rates) {
   const parts = [];
   if (rates.target) {
-    parts.push(`target ${format.rate(rates.target)}`);
+    parts.push(`target ${format.target(rates.target)}`);
   }
   if (rates.predicted !== null && rates.predicted !== undefined) {
     parts.push(`predicted ${format.rate(rates.predicted)}`);
@@ -356,8 +362,8 @@ export function rateWords(rates) {
   return parts.join(", ");
 }
 
-// Formats a power of ten as a rate, such as 0.01% or 1e-7%.
-const powerOfTen = (mark) => `${format.significant(100 * mark, 1)}%`;
+// Formats a power of ten as a rate, such as 0.01%.
+const powerOfTen = (mark) => format.rate(Number(mark.toPrecision(1)));
 
 /* Returns a large chart of a filter's rates: one row per rate, on a logarithmic axis. */
 export function rateRows(id, rates) {
@@ -369,12 +375,15 @@ export function rateRows(id, rates) {
   ].filter(([, , , value]) => value !== undefined);
   const values = rows.flatMap(([, , , v]) => (v === null || v === undefined ? []
     : typeof v === "number" ? [v] : [v.value, v.low, v.high])).filter((v) => v > 0);
-  const low = 10 ** Math.floor(Math.log10(Math.min(...values, 0.01)) - 0.15);
+  // An almost empty filter has a tiny rate, which is drawn at the left end instead of flattening all others.
+  const least = (rates.target || Math.max(...values, 0.01)) / 1000;
+  const low = 10 ** Math.floor(Math.log10(Math.max(least, Math.min(...values, 0.01))) - 0.15);
   const high = Math.min(1, 10 ** Math.ceil(Math.log10(Math.max(...values, low * 10)) + 0.15));
   const width = widthOf(id, 420);
   const height = 26;
   const x = (v) => round(4 + ((width - 8) * (Math.log10(Math.max(v, low)) - Math.log10(low))) / (Math.log10(high) - Math.log10(low)));
   const marks = decades(low, high);
+  const show = format.rateUnder(rates.target);
   return h("div", { class: "rate-rows" },
     rows.map(([kind, name, from, value]) => h("div", { class: "rate-row", key: kind },
       h("div", { class: "rate-name" }, h("b", null, name), h("small", null, from)),
@@ -388,9 +397,9 @@ export function rateRows(id, rates) {
       h("div", { class: "rate-value" },
         value === null || value === undefined ? h("span", { class: "muted" }, kind === "observed" ? "nothing reported yet" : format.UNKNOWN)
           : typeof value === "number"
-            ? [h("data", { value: String(value), "data-figure": kind }, format.rate(value)), h("small", null, format.oneIn(value))]
-            : [h("data", { value: String(value.value), "data-figure": kind }, format.rate(value.value)),
-              h("small", null, format.interval(value, format.rate))]))),
+            ? [h("data", { value: String(value), "data-figure": kind }, kind === "target" ? format.target(value) : show(value)), h("small", null, format.oneIn(value))]
+            : [h("data", { value: String(value.value), "data-figure": kind }, show(value.value)),
+              h("small", null, format.interval(value, show))]))),
     h("div", { class: "rate-row rate-axis" }, h("div"),
       h("div", { class: "rate-plot" }, h("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" },
         placed(marks, x, powerOfTen, width).map((label) => h("text", { x: label.x, y: 11, "text-anchor": "middle" }, label.text)))),

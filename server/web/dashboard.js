@@ -18,9 +18,11 @@ import * as api from "./api.js";
 import * as charts from "./charts.js";
 import * as format from "./format.js";
 import { emptyNote, nameOf, said } from "./parts.js";
+import { openQuestion, questionDialog, modal, dialogsBefore, dialogsAfter } from "./dialogs.js";
 import * as overview from "./view_overview.js";
 import * as filter from "./view_filter.js";
 import * as gates from "./view_gates.js";
+import * as gate from "./view_gate.js";
 import * as planner from "./view_planner.js";
 import * as tenants from "./view_tenants.js";
 import * as events from "./view_events.js";
@@ -35,6 +37,12 @@ const PAGES = [
   { id: "events", name: "Events", icon: "events", view: events },
   { id: "server", name: "Server", icon: "server", view: server },
 ];
+
+// Pages about one thing, each with the page that lists all of them.
+const DETAILS = {
+  filter: { view: filter, above: PAGES[0], all: "All filters", none: "Filter not found" },
+  gate: { view: gate, above: PAGES[1], all: "All gates", none: "Gate not found" },
+};
 
 // The page for addresses that do not exist.
 const missing = {
@@ -86,7 +94,8 @@ function cleanSegment(text) {
 function arrive() {
   const route = readRoute();
   const first = state.route === null;
-  const view = route.page === "filter" ? filter : (PAGES.find((page) => page.id === route.page) || { view: missing }).view;
+  const known = Object.hasOwn(DETAILS, route.page) ? DETAILS[route.page] : PAGES.find((page) => page.id === route.page);
+  const view = known ? known.view : missing;
   Object.assign(state, { route, view, local: view.begin(route), data: null, error: null });
   refresh();
   draw();
@@ -103,7 +112,7 @@ const goto = (hash) => {
 function context() {
   return {
     route: state.route, local: state.local, data: state.data, info: state.info, api,
-    change, goto, tell, refresh, ask: (question) => { state.question = { ...question, typed: "" }; draw(); },
+    change, goto, tell, refresh, ask: (question) => { state.question = openQuestion(question); draw(); },
   };
 }
 
@@ -205,22 +214,36 @@ function draw() {
 function drawNow() {
   const now = context();
   const name = state.view.title(now);
+  const wasOpen = dialogsBefore();
+  const detail = detailPage();
   document.title = `${name} · Bloomgate`;
   render(document.getElementById("app"), [
     h("a", { class: "skip", href: "#title", key: "skip", onclick: (event) => { event.preventDefault(); document.getElementById("title").focus(); } }, "Skip to content"),
     h("div", { class: "frame", key: "frame" }, sidebar(), h("main", { id: "main" },
       h("header", { class: "top" },
-        state.route.page === "filter" && h("a", { key: "up", class: "up", href: "#/", "aria-label": "All filters" }, icon("back")),
+        detail && h("a", { key: "up", class: "up", href: `#/${detail.above.id}`, "aria-label": detail.all }, icon("back")),
         h("h1", { key: "title", id: "title", tabindex: "-1" }, (state.view.heading && !state.signingIn ? state.view.heading(now) : name)),
         liveness()),
       banner(),
       h("div", { class: `page page-${state.view === missing ? "missing" : state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
     h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), said(note.text)))),
-    state.question && questionDialog(state.question),
+    // Drawn at once: the browser ignores Enter until the button of the form is enabled.
+    state.question && questionDialog(state.question, closeQuestion, drawNow),
     state.helping && helpDialog(),
   ]);
-  for (const dialog of document.querySelectorAll("dialog:not([open])")) {
-    dialog.showModal();
+  dialogsAfter(wasOpen);
+}
+
+// Returns the entry of DETAILS for the current page, or null.
+function detailPage() {
+  return Object.hasOwn(DETAILS, state.route.page) ? DETAILS[state.route.page] : null;
+}
+
+// Closes a question, unless a later one has replaced it.
+function closeQuestion(question) {
+  if (state.question === question) {
+    state.question = null;
+    draw();
   }
 }
 
@@ -231,8 +254,9 @@ function content(now) {
   if (state.data && state.info) {
     return state.view.render(now);
   }
-  if (state.error && state.error.code === "not_found" && state.route.page === "filter") {
-    return h("section", { class: "panel" }, emptyNote("Filter not found", said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: "#/" }, "All filters")));
+  const detail = detailPage();
+  if (state.error && state.error.code === "not_found" && detail) {
+    return h("section", { class: "panel" }, emptyNote(detail.none, said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: `#/${detail.above.id}` }, detail.all)));
   }
   if (state.error) {
     return null; // the banner shows the error
@@ -242,9 +266,9 @@ function content(now) {
 
 function sidebar() {
   const counts = state.info && state.info.filters;
-  const here = state.route.page === "filter" ? "" : state.route.page;
+  const here = detailPage() ? detailPage().above.id : state.route.page;
   return h("aside", { class: "side" },
-    h("a", { class: "brand", href: "#/" }, logo(), h("span", null, "Bloomgate")),
+    h("a", { class: "brand", href: "#/", "aria-label": "Bloomgate: all filters" }, logo(), h("span", null, "Bloomgate")),
     h("nav", { "aria-label": "Pages" }, h("ul", null, PAGES.map((page) => h("li", { key: page.id }, h("a", {
       href: `#/${page.id}`, "aria-current": page.id === here ? "page" : undefined,
     }, icon(page.icon), h("span", null, page.name),
@@ -339,31 +363,9 @@ function leave() {
 
 // ---- Dialogs and help ----------------------------------------------------------------------
 
-function questionDialog(question) {
-  const close = () => {
-    state.question = null;
-    draw();
-  };
-  const ready = !question.confirm || question.typed === question.confirm;
-  const submit = (event) => {
-    event.preventDefault();
-    if (ready) {
-      close();
-      question.act();
-    }
-  };
-  return h("dialog", { key: "question", class: "dialog", "aria-labelledby": "question-title", onclose: close, oncancel: close },
-    h("form", { onsubmit: submit },
-      h("h2", { id: "question-title" }, question.title), h("p", null, question.text),
-      question.confirm && h("label", { class: "confirm" }, h("span", null, "Type ", h("b", null, question.confirm), " to confirm"),
-        h("input", { id: "confirm", type: "text", autocomplete: "off", value: question.typed, oninput: (event) => { question.typed = event.target.value; draw(); } })),
-      h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button", onclick: close }, "Cancel"),
-        h("button", { type: "submit", class: `button ${question.button === "Rebuild" ? "primary" : "danger solid"}`, disabled: !ready }, question.button))));
-}
-
 const KEYS = [
-  ["1 – 6", "go to a page (1: Filters, 6: Server)"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"],
-  ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "close a dialog, or leave a field or filter"],
+  ["1 – 6", "go to a page (1: Filters, 6: Server)"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"], ["n", "create a filter"],
+  ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "close a dialog, or leave a field, filter or gate"],
   ["r", "refresh now"], ["p", "pause or resume"], ["t", "switch the theme: system, light, dark"], ["?", "this help"],
 ];
 
@@ -381,7 +383,7 @@ function helpDialog() {
     }
     draw();
   };
-  return h("dialog", { key: "help", class: "dialog help", "aria-labelledby": "help-title", onclose: close, oncancel: close },
+  return modal("help", "help", close,
     h("div", { class: "dialog-head" }, h("h2", { id: "help-title" }, "Keyboard shortcuts"), h("button", { type: "button", class: "button plain", "aria-label": "Close", onclick: close }, icon("close"))),
     h("dl", { class: "keys" }, KEYS.map(([keys, words]) => h("div", { key: keys }, h("dt", null, keys.split(/\s{2}/).map((one) => h("kbd", null, one))), h("dd", null, words)))),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: shortcuts, onchange: toggle }), "Enable single-key shortcuts"));
@@ -395,8 +397,8 @@ function onKey(event) {
   if (event.key === "Escape") {
     if (typing) {
       typing.blur();
-    } else if (state.route.page === "filter") {
-      goto("#/");
+    } else if (detailPage()) {
+      goto(`#/${detailPage().above.id}`);
     }
     return;
   }

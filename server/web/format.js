@@ -50,6 +50,11 @@ export function compact(x) {
   return `${value.toPrecision(3)} ${units[unit]}`;
 }
 
+// A number of keys, in full up to ten million: 412,000; 12.3 M
+export function keys(x) {
+  return known(x) && Math.abs(x) < 9999999.5 ? count(x) : compact(x);
+}
+
 // Formats the round numbers on an axis compactly: 50 k, 1.5 M
 export function round(x) {
   const text = compact(x);
@@ -71,13 +76,27 @@ export function bytes(x) {
   return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
-// A false-positive rate: 0.751%
+// A false-positive rate: 0.751%. Rates below one in a billion are not worth their digits.
 export function rate(x) {
   if (!known(x)) {
     return UNKNOWN;
   }
-  const percent = 100 * x;
-  return x > 0 && x < 1e-6 ? `${percent.toExponential(2)}%` : `${significant(percent)}%`;
+  if (x > 0 && x < 1e-9) {
+    return "< 0.0000001%";
+  }
+  const text = significant(100 * x);
+  return `${text.includes("e") ? Number(text).toFixed(12).replace(/0+$/, "") : text}%`;
+}
+
+// A target, as it was requested: a filter for 1% may have a design rate of 0.99%.
+export function target(x) {
+  const nice = known(x) && x > 0 ? [1, 2].map((digits) => Number(x.toPrecision(digits))).find((value) => Math.abs(value / x - 1) < 0.02) : undefined;
+  return rate(nice ?? x);
+}
+
+// Returns a function that formats rates next to a target. Rates below a thousandth of the target need no digits.
+export function rateUnder(limit) {
+  return (x) => (known(x) && limit && x > 0 && x < limit / 1000 ? `< ${target(limit / 1000)}` : rate(x));
 }
 
 // Formats a false-positive rate as a ratio: 1 in 133
@@ -159,6 +178,11 @@ export function age(x) {
     }
   }
   return `${Math.floor(x / 31536000)} y`;
+}
+
+// How long ago something happened: now, 59 s ago, 3 min ago
+export function ago(x) {
+  return known(x) && x >= 1 ? `${age(x)} ago` : age(x);
 }
 
 const two = (n) => String(n).padStart(2, "0");

@@ -48,9 +48,21 @@ export function healthWords(health, part = null) {
   return health.reasons.map((reason) => (reason.code === "fill" ? fill : REASONS[reason.code] || reason.code)).join(", ");
 }
 
+// Returns a filter whose target is the rate that was requested, if it is known. The rate at capacity may be much lower.
+export const aimed = (filter) => ({ ...filter, target: filter.requested ?? filter.target });
+
 // Returns the number of keys as a share of the capacity, or null if one of them is unknown.
 export function partOf(filter) {
   return filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
+}
+
+export const keysOf = (filter) => format.plural(Math.round(filter.items.value), "key");
+
+// Returns a sentence about the size: 412,000 of 1,000,000 keys, 1% target
+export function sizeWords({ items, capacity, target }) {
+  const keys = !items ? capacity === null ? "" : `${format.plural(capacity, "key")} planned`
+    : capacity === null ? keysOf({ items }) : `${format.count(items.value)} of ${format.plural(capacity, "key")}`;
+  return [keys, target ? `${format.target(target)} target` : ""].filter(Boolean).join(", ");
 }
 
 // Returns the color of a bar that shows this share: the status that it contributes to the filter's health.
@@ -104,8 +116,15 @@ export function rebuildProgress(rebuild) {
     h("progress", { max: "1", ...(part === null ? {} : { value: part }), "aria-label": "Rebuild" }));
 }
 
-export function emptyNote(title, text) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", { class: "muted" }, text));
+export function emptyNote(title, text, action) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", { class: "muted" }, text), action && h("p", { class: "center" }, action));
+}
+
+// Returns a short list of events, newest first.
+export function eventList(events) {
+  return events.length === 0 ? h("p", { class: "muted" }, "No events yet.")
+    : h("ul", { class: "events small" }, [...events].reverse().map((event) => h("li", { key: event.id, class: event.level },
+      icon(event.level), h("time", { title: format.moment(event.time) }, format.clock(event.time, true)), h("b", null, event.type.replace(/_/g, " ")), said(event.message))));
 }
 
 // Returns a form with a field for a key, and the result of its lookup.

@@ -3,7 +3,8 @@
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
-import { filterLink, nameOf, said, panel, choice, emptyNote } from "./parts.js";
+import { gateLink } from "./gate_parts.js";
+import { filterLink, said, panel, choice, emptyNote } from "./parts.js";
 
 export const title = () => "Events";
 
@@ -46,9 +47,9 @@ function item(event, now) {
     h("time", { datetime: new Date(event.time * 1000).toISOString(), title: format.moment(event.time) }, format.clock(event.time, true)),
     h("b", null, event.type.replace(/_/g, " ")),
     h("span", { class: "event-text" }, event.filter !== undefined && [filterLink({ name: event.filter, name_base64: event.filter_base64 }, 48), " "],
-      event.gate !== undefined && [h("a", { href: "#/gates" }, nameOf(event.gate, 48)), " "],
+      event.gate !== undefined && [gateLink(event.gate, 48), " "],
       said(event.message)),
-    h("span", { class: "event-age muted" }, `${format.age(Math.max(0, now - event.time))}`));
+    h("span", { class: "event-age muted" }, format.ago(Math.max(0, now - event.time))));
 }
 
 export function key(event) {

@@ -4,9 +4,9 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, healthPill, partOf, partKind, panel, facts, badge, choice, rebuildProgress, keyForm } from "./parts.js";
+import { aimed, figure, nameOf, said, healthPill, partOf, partKind, sizeWords, panel, facts, badge, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
+import { askRename, askClear, askDelete } from "./filter_forms.js";
 
-const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
 const PICTURE_EVERY = 15000; // in milliseconds; the interval is long because each update reads the
                              // whole filter
 
@@ -32,7 +32,7 @@ export async function load({ route, local, api }) {
     local.picture = picture.error && picture.error.code === "gone" ? local.picture : picture;
     local.pictureAt = Date.now();
   }
-  return { filter, past, events };
+  return { filter: aimed(filter), past, events };
 }
 
 export function render(context) {
@@ -48,7 +48,7 @@ export function render(context) {
     h("div", { class: "columns" },
       panel("False positives", { note: "for keys that are not in the filter", class: "wide" }, charts.rateRows("rates", filter)),
       tryKey(context)),
-    panel("History", { actions: choice("Time range", SPANS, local.span, (span) => change({ span })) }, history(data, local)),
+    panel("History", { actions: choice("Time range", charts.SPANS, local.span, (span) => change({ span })) }, history(data, local)),
     occupancy(context),
     h("div", { class: "columns even" }, ...factPanels(filter)),
     panel("Events", null, eventList(data.events.events)),
@@ -60,20 +60,25 @@ export function render(context) {
 function head(context) {
   const { data, local, info } = context;
   const { filter } = data;
-  const may = info.user.write;
-  const button = (name, text, act, kind = "") => h("button", {
-    type: "button", key: name, class: `button ${kind}`, disabled: local.busy !== "" || (kind === "danger" && !may),
-    title: kind === "danger" && !may ? "You do not have permission to change filters" : undefined, onclick: act,
-  }, name === "download" && icon("download"), local.busy === name ? "Working…" : text);
+  // `right` is the permission that the button needs; see openapi.yaml.
+  const button = (right, text, work, kind = "") => {
+    const may = info.user.can.includes(right);
+    return h("button", {
+      type: "button", key: right, class: `button ${kind}`, disabled: local.busy !== "" || !may,
+      title: may ? undefined : "You do not have permission for this operation", onclick: work,
+    }, right === "download" && icon("download"), local.busy === right ? "Working…" : text);
+  };
   return h("div", { class: "filter-head" },
     h("div", { class: "filter-tags" }, healthPill(filter.health), badge(filter.kind), filter.family !== "bg" && badge(`${filter.family.toUpperCase()}.*`),
-      filter.rebuilding && badge("rebuilding", "busy"), filter.degraded && badge("damaged", "act"), filter.overflowed && badge("overflowed", "act")),
+      filter.rebuilding && badge("rebuilding", "busy"), filter.degraded && badge("damaged", "act"), filter.overflowed && badge("overflowed", "act"),
+      h("span", { class: "muted size-words" }, sizeWords(filter))),
     h("div", { class: "actions" },
       button("verify", "Verify", () => verify(context)),
       button("download", "Download", () => download(context)),
       filter.can.includes("rotate") && button("rotate", "Rotate", () => act(context, "rotate", "Rotated by one generation")),
-      filter.can.includes("clear") && button("clear", "Clear…", () => askClear(context), "danger"),
-      button("drop", "Drop…", () => askDrop(context), "danger")));
+      button("rename", "Rename…", () => askRename(filter, context)),
+      filter.can.includes("clear") && button("clear", "Clear…", () => askClear(filter, context), "danger"),
+      button("drop", "Delete…", () => askDelete(filter, context), "danger")));
 }
 
 async function act(context, name, done, work) {
@@ -103,36 +108,6 @@ function download(context) {
   const { route, api, data } = context;
   const safe = data.filter.name.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^\.+/, "").slice(0, 80) || "filter";
   return act(context, "download", null, () => api.download(path(route, "/file"), `${safe}.bg`));
-}
-
-function askClear(context) {
-  const { data, ask } = context;
-  ask({
-    title: "Clear this filter?",
-    text: ["All keys of ", nameOf(data.filter.name, 80), data.filter.items && [" (", h("b", null, format.plural(Math.round(data.filter.items.value), "key")), ")"],
-      " will be removed. Every lookup will return ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
-    button: "Clear filter",
-    act: () => act(context, "clear", "Cleared"),
-  });
-}
-
-function askDrop(context) {
-  const { route, data, ask, api, goto, tell } = context;
-  ask({
-    title: "Drop this filter?",
-    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.plural(Math.round(data.filter.items.value), "key") : "keys"), " will be deleted from memory and from disk. This cannot be undone."],
-    confirm: "drop",
-    button: "Drop filter",
-    act: async () => {
-      try {
-        await api.remove(path(route));
-        tell("Dropped");
-        goto("#/");
-      } catch (error) {
-        tell(error.message, "error");
-      }
-    },
-  });
 }
 
 function verdict(found, change) {
@@ -193,7 +168,7 @@ function tryKey(context) {
   return panel("Test a key", null, keyForm({
     id: "try-key", label: "Is this key in the filter?", button: "Check", value: local.key, busy: local.busy !== "",
     oninput: (value) => change({ key: value, answer: null }, -1), onsubmit: () => run("check"),
-    extra: info.user.write && context.data.filter.can.includes("add")
+    extra: info.user.can.includes("add") && context.data.filter.can.includes("add")
       && h("button", { type: "button", class: "button plain", disabled: local.busy !== "", onclick: () => run("add") }, "Add"),
     result: answer && h("span", { class: `answer ${words[0]}` }, words[1]),
   }));
@@ -203,23 +178,24 @@ function tryKey(context) {
 
 function history({ past, filter }) {
   if (!past.kept) {
-    return h("p", { class: "muted" }, "Recording of this filter's history has started; the first data will appear shortly.");
+    return h("p", { class: "muted" }, `Collecting data: first point in about ${format.seconds(2 * past.step)}. At most 64 filters have a history.`);
   }
   const s = past.series;
   const of = (name) => s[name] || [];
   const has = (name) => of(name).some((v) => v !== null);
   const common = { from: past.from, step: past.step };
+  const instead = (words) => (has("queries_per_second") ? words : undefined); // data is collected, but not for this chart
   const highest = Math.max(0, ...["predicted", "measured", "observed"].flatMap((name) => of(name).map((v) => v ?? 0)));
   const near = filter.target !== null && filter.target < 4 * highest; // a distant target would flatten the other lines
   const shares = of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null));
   return h("div", { class: "charts" },
-    charts.timeChart({ ...common, id: "h-rates", title: "False-positive rate", show: format.rate, series: [
+    charts.timeChart({ ...common, id: "h-rates", title: "False-positive rate", show: format.rate, nothing: instead("The filter has not been examined yet"), series: [
       near && { name: "target", kind: "target", level: filter.target },
       { name: "predicted", kind: "predicted", values: of("predicted") },
       has("measured") && { name: "measured", kind: "measured", values: of("measured") },
       has("observed") && { name: "observed", kind: "observed", values: of("observed"), band: [of("observed_low"), of("observed_high")] },
     ].filter(Boolean) }),
-    charts.timeChart({ ...common, id: "h-items", title: "Keys", show: format.compact, tick: format.round, series: [
+    charts.timeChart({ ...common, id: "h-items", title: "Keys", show: format.compact, tick: format.round, nothing: instead("The filter has not been examined yet"), series: [
       filter.capacity !== null && { name: "capacity", kind: "target", level: filter.capacity },
       { name: "estimated", kind: "s1", values: of("items"), fill: true },
     ].filter(Boolean) }),
@@ -227,7 +203,7 @@ function history({ past, filter }) {
       { name: "lookups", kind: "s1", values: of("queries_per_second"), fill: true },
       { name: "maybe", kind: "s3", values: of("maybes_per_second") },
     ] }),
-    charts.timeChart({ ...common, id: "h-share", title: "Share of lookups answered maybe", show: format.share, series: [
+    charts.timeChart({ ...common, id: "h-share", title: "Share of lookups answered maybe", show: format.share, nothing: instead("No lookups in this period"), series: [
       { name: "maybe", kind: "s3", values: shares, fill: true },
     ] }),
     charts.timeChart({ ...common, id: "h-adds", title: "Adds per second", show: format.compact, tick: format.round, series: [
@@ -336,10 +312,4 @@ function windowWords(window) {
     parts.push(`covering ${format.plural(window.count, "add")}`);
   }
   return parts.join(" ");
-}
-
-function eventList(events) {
-  return events.length === 0 ? h("p", { class: "muted" }, "No events yet.")
-    : h("ul", { class: "events small" }, [...events].reverse().map((event) => h("li", { key: event.id, class: event.level },
-      icon(event.level), h("time", { title: format.moment(event.time) }, format.clock(event.time, true)), h("b", null, event.type.replace(/_/g, " ")), said(event.message))));
 }

@@ -5,7 +5,8 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, filterLink, healthPill, healthWords, partOf, partKind, HEALTH, tile, emptyNote, badge } from "./parts.js";
+import { aimed, figure, filterLink, healthPill, healthWords, partOf, partKind, HEALTH, tile, emptyNote, badge } from "./parts.js";
+import { askCreate } from "./filter_forms.js";
 
 export const title = () => "Filters";
 
@@ -32,18 +33,19 @@ export async function load({ local, api }) {
     }),
     api.get("api/v1/history", { metric: "queries_per_second,maybes_per_second,adds_per_second", seconds: 300 }),
   ]);
-  return { list, past };
+  return { list: { ...list, filters: list.filters.map(aimed) }, past };
 }
 
-export function render({ local, data, info, change, goto }) {
+export function render(context) {
+  const { local, data, info, change, goto } = context;
   const { list, past } = data;
   return [
     tiles(info, past),
     h("section", { class: "panel table-panel" },
-      tools(local, list, change),
+      tools(local, list, context),
       list.filters.length > 0 ? table(local, list.filters, change, goto)
         : list.total === 0
-          ? emptyNote("No filters yet", "To create one: BF.RESERVE users 0.01 1000000, or POST api/v1/filters.")
+          ? emptyNote("No filters yet", "Create one here, or with the command BG.CREATE users CAPACITY 1M ERROR 1%.", createButton(context))
           : emptyNote("No matching filters", "Change the search or the options above."),
       pages(local, list, change)),
   ];
@@ -80,7 +82,15 @@ function select(label, value, options, choose) {
       options.map(([option, text]) => h("option", { value: option, key: option, selected: option === value }, text))));
 }
 
-function tools(local, list, change) {
+function createButton(context) {
+  const may = context.info.user.can.includes("create");
+  return h("button", {
+    type: "button", class: "button primary", disabled: !may, title: may ? "Create a filter (n)" : "You do not have permission to create filters", onclick: () => askCreate(context),
+  }, "New filter…");
+}
+
+function tools(local, list, context) {
+  const { change } = context;
   const narrowed = local.search || local.kind || local.health;
   return h("div", { class: "tools" },
     h("div", { class: "search" }, icon("search"),
@@ -94,7 +104,8 @@ function tools(local, list, change) {
     select("Kind", local.kind, [["", "Any kind"], ...KINDS.map((kind) => [kind, kind])], (kind) => change({ kind, page: 1, row: -1 })),
     h("span", { class: "matched muted", role: "status" }, narrowed
       ? `${format.count(list.matched)} of ${format.plural(list.total, "filter")}` : format.plural(list.total, "filter")),
-    rateKey());
+    rateKey(),
+    list.total > 0 && createButton(context));
 }
 
 function rateKey() {
@@ -169,8 +180,8 @@ function itemsCell(filter) {
   const part = partOf(filter);
   return h("td", { class: "c-items" },
     h("div", { class: "items-line", title: filter.items ? `95% interval: ${format.interval(filter.items, format.count)}` : undefined },
-      figure("items", filter.items && filter.items.value, format.compact),
-      h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.compact))),
+      figure("items", filter.items && filter.items.value, format.keys),
+      h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.keys))),
     charts.bar(part, partKind(filter)),
     h("small", { class: "visually-hidden" }, part === null ? "" : format.share(part)));
 }
@@ -178,9 +189,9 @@ function itemsCell(filter) {
 function rateCell(filter) {
   return h("td", { class: "c-rate", title: charts.rateWords(filter) || undefined },
     h("div", { class: "rate-cell" }, charts.rateRange(filter),
-      h("div", { class: "rate-figures" }, figure("predicted", filter.predicted, format.rate),
-        h("small", null, filter.observed ? [figure("observed", filter.observed.value, format.rate), " observed"]
-          : filter.target ? ["target ", figure("target", filter.target, format.rate)] : " "))));
+      h("div", { class: "rate-figures" }, figure("predicted", filter.predicted, format.rateUnder(filter.target)),
+        h("small", null, filter.observed ? [figure("observed", filter.observed.value, format.rateUnder(filter.target)), " observed"]
+          : filter.target ? ["target ", figure("target", filter.target, format.target)] : " "))));
 }
 
 // ---- Pages ---------------------------------------------------------------------------------
@@ -210,7 +221,8 @@ export function address(local) {
   return query.size > 0 ? `#/?${query}` : "#/";
 }
 
-export function key(event, { local, data, change, goto }) {
+export function key(event, context) {
+  const { local, data, info, change, goto } = context;
   const rows = data ? data.list.filters.length : 0;
   if ((event.key === "j" || event.key === "k") && rows > 0) {
     change({ row: Math.max(0, Math.min(rows - 1, local.row + (event.key === "j" ? 1 : -1))) }, -1);
@@ -220,6 +232,10 @@ export function key(event, { local, data, change, goto }) {
   if (event.key === "Enter" && local.row >= 0 && data.list.filters[local.row] && !event.target.closest("a,button,input,select")) {
     const filter = data.list.filters[local.row];
     goto(`#/filter/${format.segment(filter.name, filter.name_base64)}`);
+    return true;
+  }
+  if (event.key === "n" && info && info.user.can.includes("create")) {
+    askCreate(context);
     return true;
   }
   if (event.key === "/") {

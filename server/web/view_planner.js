@@ -145,7 +145,7 @@ function creation(plan, local) {
 function table({ data, change }, chosen) {
   const withCost = data.kinds.some((plan) => plan.cost !== null && plan.cost !== undefined);
   const most = Math.max(...data.kinds.map((plan) => plan.bytes || 0));
-  return h("div", { class: "table-box" }, h("table", { class: "kinds" },
+  return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Kinds of filters" }, h("table", { class: "kinds" },
     h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per lookup", "Rate as planned", "with 2× the keys", "with 10× the keys", withCost && "Cost", "Operations"].filter(Boolean)
       .map((name, i) => h("th", { key: name, scope: "col", class: i > 0 && name !== "Operations" ? "number" : "" }, name)))),
     h("tbody", null, data.kinds.map((plan) => h("tr", {

@@ -8,8 +8,6 @@ import { figure, nameOf, said, panel, facts, choice, badge } from "./parts.js";
 
 export const title = () => "Server";
 
-const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
-
 export function begin() {
   return { span: 600 };
 }
@@ -26,7 +24,7 @@ export async function load({ local, api }) {
 export function render({ data, info, local, change }) {
   return [
     tiles(info),
-    panel("History", { actions: choice("Time range", SPANS, local.span, (span) => change({ span })) }, history(data.past, info)),
+    panel("History", { actions: choice("Time range", charts.SPANS, local.span, (span) => change({ span })) }, history(data.past, info)),
     data.fronts.map(front),
     h("div", { class: "columns three" }, service(info), durability(info), limits(info)),
   ];
@@ -67,7 +65,7 @@ function history(past) {
     charts.timeChart({ ...common, id: "s-connections", title: "Connections", show: format.compact, tick: format.round, series: [{ name: "open", kind: "s3", values: of("connections"), fill: true }] }),
     charts.timeChart({ ...common, id: "s-network", title: "Network", show: format.bytesPerSecond, binary: true, series: [
       { name: "received", kind: "s1", values: of("received_bytes_per_second"), fill: true }, { name: "sent", kind: "s4", values: of("sent_bytes_per_second") }] }),
-    charts.timeChart({ ...common, id: "s-share", title: "Share of lookups answered maybe", show: format.share, series: [{ name: "maybe", kind: "s3", fill: true,
+    charts.timeChart({ ...common, id: "s-share", title: "Share of lookups answered maybe", show: format.share, nothing: of("queries_per_second").some((q) => q !== null) ? "No lookups in this period" : undefined, series: [{ name: "maybe", kind: "s3", fill: true,
       values: of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null)) }] }));
 }
 
@@ -112,7 +110,7 @@ function durability(info) {
   if (!p.enabled) {
     return panel("Persistence", { key: "persistence" }, h("p", null, "Off: filters are kept in memory only and are lost when the service stops."));
   }
-  const since = (t) => (t === null ? "never" : `${format.age(Math.max(0, info.now - t))}${info.now - t < 1 ? "" : " ago"}`);
+  const since = (t) => (t === null ? "never" : format.ago(Math.max(0, info.now - t)));
   const problem = p.log.error || p.snapshot.error;
   return panel("Persistence", { key: "persistence" },
     problem && h("p", { class: "advice act" }, icon("act"), said(problem)),

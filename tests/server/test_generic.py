@@ -625,7 +625,7 @@ def test_info(s):
     text = s.ask("INFO").decode()
     sections = re.findall(r"^# (\w+)\r$", text, re.M)
     assert sections == ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication",
-                        "CPU", "Modules", "Cluster", "Sharded", "Keyspace"]
+                        "CPU", "Modules", "Cluster", "Sharded", "Quotas", "Keyspace"]
     told = dict(re.findall(r"^([^#:\r]+):(.*)\r$", text, re.M))
     assert told["redis_version"] == "7.2.0" and told["tcp_port"] == str(s.port)
     assert told["process_id"] == str(s.process.pid) and len(told["run_id"]) == 40

@@ -220,6 +220,30 @@ def test_options_of_new_filters(s):
     a.ask("GET", response.getheader("Location"), 200)
 
 
+def test_numbers_with_units(s):
+    a = Asker(s)
+    told = a.told("POST", F, 201, {"name": "units", "kind": "blocked", "capacity": "1M", "error": "1%", "expires_in_seconds": "1h"})
+    plain = a.told("POST", F, 201, {"name": "no units", "kind": "blocked", "capacity": 1000000, "error": 0.01})
+    same([told[m] for m in ("capacity", "bytes", "target")], [plain[m] for m in ("capacity", "bytes", "target")])
+    assert 3590 < told["expires_in_seconds"] <= 3600, told
+    told = a.told("PATCH", f"{F}/units", 200, {"expires_in_seconds": "2d"})
+    assert 172790 < told["expires_in_seconds"] <= 172800, told
+    same(a.told("POST", F, 201, {"name": "sized units", "kind": "blocked", "capacity": "1e3", "memory": "64Ki"})["bytes"], 65536)
+    told = a.told("POST", F, 201, {"name": "window units", "capacity": "5k", "error": "1/1000", "window": {"seconds": "24h", "generations": "4"}})
+    plain = a.told("POST", F, 201, {"name": "plain window", "capacity": 5000, "error": 0.001, "window": {"seconds": 86400, "generations": 4}})
+    same([told[m] for m in ("window", "bytes", "target")], [plain[m] for m in ("window", "bytes", "target")])
+    for wrong, words in (({"capacity": "many"}, "CAPACITY: found many"), ({"capacity": "10", "error": "200%"}, "ERROR: found 2"),
+                         ({"capacity": "1\0", "error": 0.1}, "CAPACITY"), ({"window": {"seconds": "5M"}}, "duration"),
+                         ({"capacity": 10, "expires_in_seconds": "soon"}, "duration"), ({"capacity": "9" * 300}, "CAPACITY")):
+        told = a.told("POST", F, 400, {"name": "wrong units", **wrong})
+        assert words in told["error"]["message"], told
+    plain = a.told("GET", "/api/v1/plan?items=3000000&error=0.001&queries_per_second=50000&absent_share=0.9&call_seconds=0.005", 200)
+    same(a.told("GET", "/api/v1/plan?items=3M&error=0.1%25&queries_per_second=50k&absent_share=90%25&call_seconds=5ms", 200), plain)
+    same(a.told("GET", "/api/v1/plan?items=3e6&error=1/1000&queries_per_second=50e3&absent_share=9/10&call_seconds=5000us", 200), plain)
+    for bad in ("items=3X&error=0.1", "items=3M&error=101%25", "items=3M&error=1%25&call_seconds=5M"):
+        a.ask("GET", f"/api/v1/plan?{bad}", 400)
+
+
 def test_a_capacity_is_kept_unless_told(s):
     a = Asker(s)
     a.make("strict", kind="blocked", capacity=100)
@@ -695,8 +719,11 @@ def test_users(program):
     with free_service(program, *USERS) as s:
         admin, shop, reader = Asker(s, "admin:secret"), Asker(s, "shop:buy"), Asker(s, "reader:look")
         nobody = Asker(s)
-        same(admin.told("GET", "/api/v1/info", 200)["user"], {"name": "admin", "admin": True, "write": True})
-        same(reader.told("GET", "/api/v1/info", 200)["user"], {"name": "reader", "admin": False, "write": False})
+        same(admin.told("GET", "/api/v1/info", 200)["user"], {
+            "name": "admin", "admin": True, "write": True, "can": ["add", "create", "rename", "drop", "clear", "rotate", "download", "verify", "rebuild"]})
+        found = reader.told("GET", "/api/v1/info", 200)["user"]
+        same((found["name"], found["admin"], found["write"]), ("reader", False, False))
+        same(set(found["can"]) & {"add", "create", "rename", "drop", "clear", "rotate"}, set())
         admin.make("shop:a", kind="blocked", overfill=True)
         admin.make("other")
         document = CONTRACT.document["paths"]
@@ -762,13 +789,12 @@ def check_tenants(admin, shop):
     by_name = {t["name"]: t for t in told}
     same((by_name["former"]["enabled"], by_name["shop"]["enabled"], by_name["shop"]["admin"]), (False, True, False))
     same((by_name["shop"]["filters"], by_name["admin"]["filters"]), (1, 2))
-    same(by_name["shop"]["limits"], {"inserts_per_second": 1000, "burst": 1000})
+    same(by_name["shop"]["limits"], {"inserts_per_second": 1000, "burst": 1000, "bytes": None, "filters": None})
     assert by_name["shop"]["refused"]["rights"] >= 3, by_name["shop"]
     same("secret" in json.dumps(told), False)
     same([t["name"] for t in shop.told("GET", "/api/v1/tenants", 200)["tenants"]], ["shop"])
     shop.ask("POST", f"{F}/shop%3Aa/add", 200, {"keys": ["counted"]})
-    adds = {t["name"]: t["counters"]["adds"] for t in admin.told("GET", "/api/v1/tenants", 200)["tenants"]}
-    same((adds["shop"] > 0, adds["admin"] > 0, adds["reader"], adds["few"]), (True, True, 0, 0))  # only users that may add
+    Asker(shop.served, "few:x").ask("GET", f"{F}/shop%3Aa/check?key=x", 403)
     response, refused = shop.ask("POST", f"{F}/shop%3Aa/add", 429, {"keys": [str(i) for i in range(1500)]})
     same((code(refused), refused["done"] <= 1000, response.getheader("Retry-After") is not None), ("limit", True, True))
     assert shop.told("GET", "/api/v1/tenants", 200)["tenants"][0]["refused"]["rate"] > 0
@@ -899,6 +925,7 @@ def test_misconfigured_gates(program):
         gate = wait_for(lambda: (lambda g: g if g["source"]["error"] else None)(a.told("GET", "/api/v1/gates/wrong", 200)), what="the error")
         same((gate["source"]["state"], gate["health"]["status"]), ("down", "act"))
         assert "no such table" in gate["health"]["reasons"][0]["text"], gate["health"]
+        assert "source: source:" not in gate["health"]["reasons"][0]["text"], gate["health"]
 
 
 @alone
@@ -933,6 +960,132 @@ def test_gates(program):
         assert any(e.get("gate") == "products" and e["type"] == "rebuild" for e in events), events
         ready = a.told("GET", "/readyz?verbose=1", 200)
         assert any(c["name"] == "gates" and c["ok"] for c in ready["checks"]), ready
+
+
+@alone
+def test_keys_count_for_the_user_of_the_request(program):
+    """Counts queries and adds of each user in pipelines, transactions, jobs, gates and HTTP, and shows them everywhere."""
+    s = free_service(program)
+    path = os.path.join(s.folder, "catalogue.db")
+    make_catalogue(path, 10)
+    s.lines = (f"gate products source=sqlite:{path} keys=products(sku) follow=none promise=read-only audit=0 rows=yes", "user default off",
+               "user writer on >x +@all ~* rate=100000", "user reader on >x +@read +@gate +auth +multi +exec +info %R~*", "user admin on >x +@all ~*")
+    with s:
+        writer, reader = s.connect(), s.connect()
+        for c, name in ((writer, "writer"), (reader, "reader")):
+            c.ask("AUTH", name, "x")
+        writer.ask("BF.RESERVE", "f", "1%", "1M")
+        writer.pipeline([("BF.ADD", "f", str(i)) for i in range(3000)])
+        writer.ask("BF.MADD", "f", *range(100))
+        writer.ask("BF.INSERT", "f", "CAPACITY", 10, "ITEMS", "a", "b")
+        writer.ask("BF.MADD", "f", *range(5000))  # runs as a job
+        refused = writer.ask("BF.MADD", "f", *range(10000, 300000))  # over the limit of the user
+        assert refused[-1].startswith("LIMIT insert-rate"), refused[-1]
+        writer.ask("MULTI")
+        writer.ask("CF.ADD", "c", "x")
+        writer.ask("BF.EXISTS", "f", "x")
+        writer.ask("EXEC")
+        writer.ask("BG.WROTE", "products", "x", "y")
+        Asker(s, "writer:x").ask("POST", f"{F}/f/add", 200, {"keys": ["p", "q", "r"]})
+        added, asked = 3000 + 100 + 2 + 5000 + len(refused) - 1 + 1 + 2 + 3, 1
+        reader.pipeline([("BF.EXISTS", "f", str(i)) for i in range(2000)])
+        reader.ask("BF.MEXISTS", "f", "a", "b", "c")
+        reader.ask("BF.ADD", "f", "not allowed")
+        reader.ask("BG.LOOKUP", "products", "sku-1")
+        reader.ask("BG.MLOOKUP", "products", "sku-1", "nothing")
+        reader.ask("BG.ROW", "products", "sku-1")
+        web = Asker(s, "reader:x")
+        web.ask("GET", f"{F}/f/check?key=a&key=b", 200)
+        web.ask("POST", "/api/v1/gates/products/lookup", 200, {"keys": ["sku-1", "sku-2"]})
+        web.ask("GET", "/api/v1/gates/products/row?key=sku-1", 200)
+        read = 2000 + 3 + 1 + 2 + 1 + 2 + 2 + 1
+        admin = Asker(s, "admin:x")
+        tenants = {t["name"]: t for t in admin.told("GET", "/api/v1/tenants", 200)["tenants"]}
+        same({n: (t["counters"]["queries"], t["counters"]["adds"]) for n, t in tenants.items()},
+             {"writer": (asked, added), "reader": (read, 0), "admin": (0, 0), "default": (0, 0)})
+        info = reader.ask("INFO", "stats").decode()
+        assert f"user_queries:{read}\r" in info and "user_adds:0\r" in info, info
+        text = metrics_of(admin)
+        same((text['bloomgate_service_user_adds_total{user="writer"}'], text['bloomgate_service_user_queries_total{user="reader"}']), (added, read))
+
+        def rate(name):
+            return {t["name"]: t["per_second"][name] for t in admin.told("GET", "/api/v1/tenants", 200)["tenants"]}
+
+        def busy():
+            reader.pipeline([("BF.EXISTS", "f", str(i)) for i in range(500)])
+            return rate("queries")["reader"] > 0
+
+        wait_for(busy, what="the rate of the reader")
+        same((rate("adds")["reader"], rate("queries")["admin"]), (0, 0))
+
+
+def test_check_with_a_query(s):
+    a = Asker(s)
+    a.make("asked", kind="blocked", capacity=1000, error=1e-6)
+    a.told("POST", f"{F}/asked/add", 200, {"keys": ["alice", "", "a b", "ü"]})
+    a.told("POST", f"{F}/asked/add", 200, {"keys": [base64.b64encode(b"a\0\xff&=").decode()], "encoding": "base64"})
+    response, told = a.ask("GET", f"{F}/asked/check?key=alice", 200)
+    same((json.loads(told) if isinstance(told, (bytes, str)) else told, response.getheader("Cache-Control")),
+         ({"results": [True], "keys": 1, "maybe": 1}, "no-store"))
+    told = a.told("GET", f"{F}/asked/check?key=alice&key=bob&x=1&key=&key=a+b&key=%C3%BC&key=a%00%ff%26%3D&key=a%00", 200)
+    same(told["results"], [True, False, True, True, True, True, False])
+    same(a.told("GET", f"{F}/asked/check?key", 200)["results"], [True])
+    for bad in ("", "?", "?keys=a", "?key=%", "?key=%4", "?key=%GG"):
+        a.ask("GET", f"{F}/asked/check{bad}", 400)
+    a.ask("GET", f"{F}/none/check?key=x", 404)
+    many = "&".join(f"key={i}" for i in range(800))
+    same(a.told("GET", f"{F}/asked/check?{many}", 200)["keys"], 800)
+    a.ask("GET", f"{F}/asked/check?key={'x' * 9000}", 414)
+
+
+@alone
+def test_rows(program):
+    s = free_service(program)
+    path = os.path.join(s.folder, "rows.db")
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE users (email TEXT PRIMARY KEY, name TEXT, photo BLOB, age INTEGER)")
+        db.execute("INSERT INTO users VALUES ('a@x', 'Ann', x'00ff', NULL), ('big', 'x', zeroblob(2000000), 1), ('', '', x'', 0)")
+    gate = f"source=sqlite:{path} keys=users(email) follow=none promise=read-only audit=0"
+    s.lines = (f"gate users {gate} rows=yes breaker-failures=2 breaker-rest=1h timeout=500ms", f"gate mute {gate}",
+               "user none on >x +bg.lookup ~users", "user rows on >x +bg.lookup +bg.row %R~users", "user other on >x +bg.lookup +bg.row %R~mute",
+               "user default on nopass +@all ~*")
+    with s:
+        a = Asker(s)
+        wait_for(lambda: a.told("GET", "/api/v1/gates/users", 200)["complete"]["state"] == "complete", what="a gate")
+        found = [{"name": "email", "value": "a@x"}, {"name": "name", "value": "Ann"},
+                 {"name": "photo", "value": "\0\ufffd", "value_base64": "AP8"}, {"name": "age", "value": None}]
+        told = a.told("GET", "/api/v1/gates/users/row?key=a%40x", 200)
+        told["row"][2]["value_base64"] = told["row"][2]["value_base64"].rstrip("=")
+        same((told["outcome"], told["present"], told["row"]), ("present", True, found))
+        same(s.ask("BG.ROW", "users", "a@x"), [b"email", b"a@x", b"name", b"Ann", b"photo", b"\0\xff", b"age", None])
+        with s.connect() as c:
+            c.ask("HELLO", 3)
+            same(dict(c.ask("BG.ROW", "users", "")), {b"email": b"", b"name": b"", b"photo": b"", b"age": b"0"})
+            same(c.ask("BG.ROW", "users", "nobody"), None)
+            c.ask("MULTI")
+            c.ask("BG.ROW", "users", "a@x")
+            same(dict(c.ask("EXEC")[0])[b"name"], b"Ann")
+        told = a.told("GET", "/api/v1/gates/users/row?key=nobody", 200)
+        same((told["present"], told["row"]), (False, None))
+        same(code(a.told("GET", "/api/v1/gates/users/row?key=big", 422)), "too_large")
+        assert s.ask("BG.ROW", "users", "big").startswith("LIMIT the row has more than 1 MiB"), s.ask("BG.ROW", "users", "big")
+        same(code(a.told("GET", "/api/v1/gates/mute/row?key=a%40x", 422)), "not_supported")
+        assert "rows=yes" in s.ask("BG.ROW", "mute", "a@x"), s.ask("BG.ROW", "mute", "a@x")
+        a.ask("GET", "/api/v1/gates/users/row", 400)
+        a.ask("GET", "/api/v1/gates/users/row?key=%", 400)
+        a.ask("GET", "/api/v1/gates/none/row?key=a", 404)
+        Asker(s, "none:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 403)
+        Asker(s, "rows:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 200)
+        Asker(s, "other:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 404)
+        Asker(s, "rows:y").ask("GET", "/api/v1/gates/users/row?key=a%40x", 401)
+        os.rename(path, path + ".away")
+        os.rename(path + "-wal", path + ".away-wal")
+        for _ in range(4):  # the breaker opens after the second failure
+            same(s.ask("BG.ROW", "users", "a@x"), "FAILED the backing store of gate 'users' did not answer")
+        same(code(a.told("GET", "/api/v1/gates/users/row?key=a%40x", 503)), "unavailable")
+        same(a.told("GET", "/api/v1/gates/users", 200)["breaker"]["state"], "open")
+        same(s.ask("BG.ROW", "users", "certainly absent"), None)
 
 
 @alone

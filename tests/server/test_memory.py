@@ -308,6 +308,29 @@ def test_requests_that_cannot_be_stored(program):
 
 
 @alone
+def test_connections_that_cannot_be_opened(program):
+    """If there is no memory for a new connection, the client receives an error over RESP or HTTP. The service accepts
+    the connections after the requests have arrived, as it may under load."""
+    starts = {"http": b"GET / HTTP/1.1\r\nX: yyy", "resp": b"*2\r\n$9\r\nBF.EXISTS\r\n$2"}
+    errors = {"http": b"HTTP/1.1 507 Insufficient Storage\r\n", "resp": b"-OOM not enough memory for another connection"}
+    for protocol, start in starts.items():
+        with Service(program, "workers 1", "maxmemory 4Mi", "appendfsync no", http=True) as s:
+            fill(s)
+            s.process.send_signal(signal.SIGSTOP)
+            port = s.http_port if protocol == "http" else s.port
+            clients = [socket.create_connection(("127.0.0.1", port), timeout=service.PATIENCE) for _ in range(450)]
+            for client in clients:
+                client.sendall(start)
+            s.process.send_signal(signal.SIGCONT)
+            wait_for(lambda: select.select(clients, [], [], 0)[0], what="a refusal")
+            answers = {client.recv(65536)[:len(errors[protocol])] for client in select.select(clients, [], [], 0)[0]}
+            assert answers == {errors[protocol]}, answers
+            for client in clients:
+                client.close()
+            wait_for(lambda: "connection refused: cannot allocate" in s.read_log(), what="a line in the log")
+
+
+@alone
 def test_transactions(program):
     """The memory counted for many small queued requests includes their overhead. The memory is later returned to the
     OS."""

@@ -243,7 +243,7 @@ def table_of(samples, about):
         family = re.sub("_(bucket|sum|count)$", "", name) if about[name][0] == "histogram" else name
         for label, value in sorted(pairs):
             if label != "le":
-                labels.setdefault(family, {}).setdefault(label, set()).add(value)
+                labels.setdefault(family, {}).setdefault(label, set()).update(() if label == "user" else (value,))
         rows[family] = about[name]
     text = "\n"
     for name, (kind, meaning) in rows.items():
@@ -256,7 +256,7 @@ def table_of(samples, about):
 def test_table(program):
     """docs/metrics.md lists the service's own metrics."""
     s, _ = with_gate(program, "products", "follow=changes")
-    s.lines += ("sharded seen nodes=127.0.0.1:1 shards=4",)
+    s.lines += ("sharded seen nodes=127.0.0.1:1 shards=4", "user default on nopass +@all ~* quota-memory=1Ti quota-filters=100k")
     with s:
         a = Asker(s)
         wait_for_gate(a, "products")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that SIGHUP reloads the keyring: new secrets, removed and changed secrets, damaged files.
+"""Tests that SIGHUP reloads the keyring (new secrets, removed and changed secrets, damaged files), and that BG.SECRET
+exports secrets.
 usage: test_secrets.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -169,6 +170,38 @@ def test_reload_under_load(program):
                 assert set(c.pipeline([("BF.EXISTS", f"f{i}-{j}", "a") for j in range(200)])) == {1}
                 replies = c.pipeline([("BF.EXISTS", f"f{i}-{j}", "b") for j in range(200)])
             assert replies.count(0) > 150  # a filter without its secret answers "maybe" to every query
+
+
+@alone
+def test_export(program):
+    """BG.SECRET requires admin permissions, and each use is logged, but never the secret."""
+    hexadecimal = FIRST.split()[1]
+    rules = {"reader": "~* +@read", "gates": "~* +@gate", "app": "~* +@all -@dangerous", "other": "~x* +@all",
+             "boss": "~* -@all +bg.secret"}
+    users = [f"user {name} on nopass {rule}" for name, rule in rules.items()]
+    s = Service(program, "log-level error", *users)
+    write_keyring(s, FIRST)
+    with s, s.connect() as c:
+        assert s.ask("BF.ADD", "k", "a") == 1
+        assert s.ask("BG.CREATE", "open", "HASH", "fast") == OK
+        for name in rules:
+            assert c.ask("AUTH", name, "x") == OK
+            reply = c.ask("BG.SECRET", "k")
+            assert reply == [b"first", hexadecimal.encode()] if name == "boss" else reply.startswith("NOPERM"), (name, reply)
+        assert "has no secret" in c.ask("BG.SECRET", "open")
+        assert "no such filter" in c.ask("BG.SECRET", "none")
+        line = s.read_log().splitlines()[-1]
+        assert 'msg=secret text="user boss at 127.0.0.1:' in line and line.endswith("filter=k"), line
+        before = s.read_log().count("msg=secret")
+        assert len(c.pipeline([("BG.SECRET", "k")] * 100)) == 100
+        assert s.read_log().count("msg=secret") == before + 100, "a use was not logged"
+        shown = repr(s.ask("SLOWLOG", "GET", "-1")) + s.read_log()
+        assert hexadecimal not in shown and hexadecimal[2:] not in shown
+        info = s.ask("COMMAND", "INFO", "BG.SECRET")[0]
+        assert set(info[6]) == {"@admin", "@dangerous", "@slow"}, info
+        write_keyring(s, SECOND)
+        s.restart()
+        assert "its secret 'first' is not in the keyring" in s.ask("BG.SECRET", "k")
 
 
 service.main(__doc__)

@@ -590,6 +590,24 @@ def failing_lookup(case):
     case.open_gate()
 
 
+@event("rows", setup=table_only, expect=ANY)
+def rows(case):
+    """A lookup returns the columns of the row: NULL, binary and empty values, and the first of several rows."""
+    blob = "'\\x00ff41'::bytea" if case.source == "postgres" else "x'00ff41'"
+    lookup = (f"SELECT n AS n, NULL AS absent, {blob} AS b, '' AS e FROM {case.table}, (SELECT 2 AS n UNION SELECT 1) AS two"
+              f" WHERE {case.column} = $1 ORDER BY n")
+    gate = case.open_gate(checked=False, lookup=lookup, rows="yes")
+    (number,) = case.insert()
+    gate.wait_caught()
+    found = gate.row(case.key.text(number))
+    require(found == [("n", b"1"), ("absent", None), ("b", b"\0\xffA"), ("e", b"")], f"unexpected row {found}")
+    require(gate.row(case.absent(1)[0]) == [], "an absent key has a row")
+    case.close_gate(gate)
+    gate = case.open_gate(rows="yes")
+    found = dict(gate.row(case.key.text(number)))
+    require({"id", case.column} <= found.keys(), f"expected all columns, got {found}")
+
+
 @event("keys that the column cannot contain", key="int", modes=POSTGRES)
 def impossible_keys(case):
     for key in b"letters", b"99999999999999999999", b"", b"1.5", b"\xff\x00":

@@ -93,6 +93,11 @@ class Gate:
         """Looks up one key, querying the database if necessary. Returns the outcome."""
         return self.do("lookup " + key.hex()).split(" ")[0]
 
+    def row(self, key):
+        """Looks up one key. Returns the columns of its row as pairs of a name and a value, which is None for NULL."""
+        pairs = [word.split("=") for word in self.do("lookup " + key.hex()).split(" ")[1:]]
+        return [(name, None if value == "NULL" else bytes.fromhex(value)) for name, value in pairs]
+
     def denied(self, keys):
         """Returns the keys that the gate reports as absent without querying the database."""
         keys, denied = list(keys), []

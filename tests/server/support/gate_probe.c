@@ -111,17 +111,26 @@ static size_t probe_decode(char *text)
     return n;
 }
 
+/* Looks up a key. Prints the outcome, and the columns of the row in hexadecimal. */
 static void probe_lookup(struct probe *probe, char *hex)
 {
     const bg_bytes key = { hex, probe_decode(hex) };
-    char text[256] = "";
-    struct source_value value = { .data = text, .room = sizeof text - 1 };
+    struct store_row row = STORE_ROW_INIT;
+    struct store_column column;
     bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     bg_errinfo why;
     const bg_err err =
-        gates_lookup(probe->gates, probe->name, key, &value, &outcome, &why);
-    text[value.len < sizeof text ? value.len : sizeof text - 1] = 0;
-    printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
+        gates_lookup(probe->gates, probe->name, key, &row, &outcome, &why);
+    printf("%s", err ? why.message : bg_outcome_name(outcome));
+    for (size_t at = 0; store_row_next(&row, &at, &column);) {
+        printf(" %.*s=", (int)column.name.len, (const char *)column.name.data);
+        for (size_t i = 0; i < column.value.len; i++) {
+            printf("%02x", ((const unsigned char *)column.value.data)[i]);
+        }
+        printf("%s", column.is_null ? "NULL" : "");
+    }
+    printf("\n");
+    store_row_free(&row);
 }
 
 /* Returns whether the gate reports a key as absent without querying the source. If the gate

@@ -23,6 +23,16 @@ struct world {
     sqlite3 *db; /* the application's connection, which writes to the database */
 };
 
+/* Copies the value in the first column of a row, or "" if there is none. */
+static inline void world_first(const struct store_row *row, char text[64])
+{
+    struct store_column column = { .value = { "", 0 } };
+    size_t at = 0;
+    (void)store_row_next(row, &at, &column);
+    (void)snprintf(text, 64, "%.*s", (int)column.value.len,
+                   (const char *)column.value.data);
+}
+
 /* Executes SQL; an error fails the test. */
 static inline void world_do_on(sqlite3 *db, const char *sql)
 {

@@ -76,7 +76,7 @@ TEST(columns__mistakes)
 TEST(columns__make_sql)
 {
     CHECK(parses("shop.users(email), \"a\"\"b\"(c)", true));
-    char *lookup = key_columns_lookup(&columns, "= $1");
+    char *lookup = key_columns_lookup(&columns, "1", "= $1");
     CHECK_STR(lookup, "SELECT 1 FROM \"shop\".\"users\" WHERE \"email\" = $1 UNION ALL "
                       "SELECT 1 FROM \"a\"\"b\" WHERE \"c\" = $1 LIMIT 1");
     CHECK_STR(columns.list[0].sql_table, "\"shop\".\"users\"");

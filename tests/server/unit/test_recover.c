@@ -667,7 +667,7 @@ TEST(recover__windows_keep_keys_for_their_length)
                                          .ticks = pretend_now,
                                          .record = pretend_record };
     const struct command_settings settings = { .max_filter_bytes = 0 };
-    struct host host = { &ops, &settings, false };
+    struct host host = { .ops = &ops, .settings = &settings };
     for (uint32_t generations = 2; generations < 6; generations++) {
         enum { LENGTH = 1000 };
         const struct object_shape shape = { .family = OBJECT_BG,

@@ -395,6 +395,10 @@ TEST(lines__mistakes_of_gates)
     bad("gate g" GATE "zzzzzzzz=1", "conf:1: gate g: unknown setting 'zzzzzzzz'\n");
     bad("gate g" GATE "audit=2",
         "conf:1: gate g: audit: found 2, expected a number from 0 to 1\n");
+    bad("gate g" GATE "audit=2 sorce=x rate=5",
+        "conf:1: gate g: audit: found 2, expected a number from 0 to 1; unknown setting "
+        "'sorce'; did you mean source=?; rate: found 5, expected a number from 1e-09 to "
+        "0.5\n");
     bad("gate g" GATE "fail=maybe",
         "conf:1: gate g: fail: found maybe, expected open, closed\n");
     bad("gate g" GATE "\n\ngate g" GATE,

@@ -8,14 +8,14 @@
 
 #include <pthread.h>
 
-/* Looks up a key, and copies the value to `text`. */
+/* Looks up a key, and copies the value in the first column to `text`. */
 static bg_store_answer ask(struct source *source, const char *key, char text[64])
 {
-    struct source_value value = { .data = text, .room = 63 };
+    struct store_row row = STORE_ROW_INIT;
     bg_errinfo why;
-    memset(text, 0, 64);
-    const bg_store_answer answer = source_ask(source, key, strlen(key), &value, &why);
-    text[value.len < 63 ? value.len : 63] = 0;
+    const bg_store_answer answer = source_ask(source, key, strlen(key), &row, &why);
+    world_first(&row, text);
+    store_row_free(&row);
     return answer;
 }
 
@@ -189,15 +189,73 @@ TEST(source__asks)
     CHECK_EQ(ask(source, "sku-100", text), BG_STORE_ABSENT);
     CHECK_EQ(ask(source, "", text), BG_STORE_PRESENT);
     CHECK_STR(text, "empty");
-    struct source_value value = { .data = text, .room = 3 };
-    CHECK_EQ(source_ask(source, "sku-7", 5, &value, NULL), BG_STORE_PRESENT);
-    CHECK_EQ(value.len, 6); /* `text` holds three */
-    CHECK(memcmp(text, "nam", 3) == 0 && !value.null);
-    CHECK_EQ(source_ask(source, "no name", 7, &value, NULL), BG_STORE_PRESENT);
-    CHECK(value.null);
     CHECK_EQ(source_ask(source, "sku-7\0", 6, NULL, NULL), BG_STORE_ABSENT);
     CHECK_EQ(source_ask(source, NULL, 0, NULL, NULL), BG_STORE_PRESENT);
     source_free(source);
+    world_end(&w);
+}
+
+/* Writes the columns of a row as name=value. */
+static const char *show_row(const struct store_row *row, char text[256])
+{
+    struct store_column column;
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t at = 0; store_row_next(row, &at, &column);) {
+        used += (size_t)snprintf(
+            text + used, 256 - used, "%.*s=%.*s;", (int)column.name.len,
+            (const char *)column.name.data, column.is_null ? 4 : (int)column.value.len,
+            column.is_null ? "NULL" : (const char *)column.value.data);
+    }
+    return text;
+}
+
+TEST(source__returns_rows)
+{
+    struct world w;
+    struct store_row row = STORE_ROW_INIT, copy = STORE_ROW_INIT;
+    char text[256];
+    bg_errinfo why;
+    world_begin(&w, false);
+    world_do(&w,
+             "CREATE TABLE things (k TEXT, i INTEGER, r REAL, b BLOB, e BLOB, t TEXT)");
+    world_do(&w, "INSERT INTO things VALUES ('a', -7, 1.5, x'410042', x'', NULL)");
+    world_do(&w, "INSERT INTO things VALUES ('two', 1, 2, x'', x'', 'first'), "
+                 "('two', 2, 2, x'', x'', 'second')");
+    world_do(&w, "INSERT INTO things (k, b) VALUES ('big', zeroblob(1048577))");
+    struct source_settings settings = world_settings(&w);
+    settings.keys = "things(k)";
+    settings.lookup = NULL;
+    settings.rows = true;
+    struct source *source = make(&settings);
+    CHECK_EQ(source_ask(source, "a", 1, &row, &why), BG_STORE_PRESENT);
+    CHECK_OK(store_row_check(&row, &why));
+    CHECK_EQ(row.columns, 6);
+    store_row_copy(&copy, &row);
+    size_t at = 0;
+    struct store_column column;
+    for (size_t i = 0; i < 4; i++) {
+        CHECK(store_row_next(&copy, &at, &column));
+    }
+    CHECK(column.value.len == 3 && memcmp(column.value.data, "A\0B", 3) == 0);
+    CHECK_EQ(source_ask(source, "two", 3, &row, &why), BG_STORE_PRESENT);
+    CHECK_STR(show_row(&row, text), "k=two;i=1;r=2.0;b=;e=;t=first;");
+    CHECK_EQ(source_ask(source, "big", 3, &row, &why), BG_STORE_PRESENT);
+    CHECK_EQ(store_row_check(&row, &why), BG_EQUOTA);
+    CHECK_EQ(source_ask(source, "none", 4, &row, &why), BG_STORE_ABSENT);
+    CHECK(!row.found && row.columns == 0 && store_row_check(&row, &why) == BG_OK);
+    source_free(source);
+    settings.lookup = "SELECT t, t AS t, 5 FROM things WHERE k = ? ORDER BY i DESC";
+    source = make(&settings);
+    CHECK_EQ(source_ask(source, "two", 3, &row, &why), BG_STORE_PRESENT);
+    CHECK_STR(show_row(&row, text), "t=second;t=second;5=5;");
+    source_free(source);
+    settings.lookup = NULL;
+    settings.keys = "things(k), things(t)";
+    CHECK_EQ(source_create(&settings, &source, &why), BG_EINVAL);
+    CHECK(strstr(why.message, "requires `lookup`") != NULL);
+    store_row_free(&row);
+    store_row_free(&copy);
     world_end(&w);
 }
 

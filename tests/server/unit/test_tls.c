@@ -352,3 +352,20 @@ TEST(tls__exchanges_while_others_connect)
     forget(&stranger);
     authority.key = NULL;
 }
+
+TEST(tls__certificates_that_are_not_valid_now)
+{
+    struct identity one = identity("late", NULL, 1);
+    save(&one, "late", NULL);
+    CHECK(tls_is_valid_now(scratch_path("late.crt"), why));
+    CHECK(X509_gmtime_adj(X509_getm_notAfter(one.certificate), -30) != NULL);
+    save(&one, "late", NULL);
+    CHECK(!tls_is_valid_now(scratch_path("late.crt"), why));
+    CHECK(strstr(why, "late.crt expired on 20") != NULL);
+    CHECK(X509_gmtime_adj(X509_getm_notAfter(one.certificate), 9000) != NULL);
+    CHECK(X509_gmtime_adj(X509_getm_notBefore(one.certificate), 3600) != NULL);
+    save(&one, "late", NULL);
+    CHECK(!tls_is_valid_now(scratch_path("late.crt"), why));
+    CHECK(strstr(why, "late.crt is not valid before 20") != NULL);
+    forget(&one);
+}

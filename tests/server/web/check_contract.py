@@ -308,6 +308,9 @@ def ask_filter(s):
     check("new, new, seen", told["results"] == [True, True, False] and told["new"] == 2 and told["keys"] == 3, told)
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["alice", "absent key", "bob"]})
     check("maybe, no, maybe", told["results"] == [True, False, True] and told["maybe"] == 2, told)
+    _, told = s.ask("GET", f"{name}/check?key=alice&key=absent+key&key=b%6Fb", 200)
+    check("the same keys in a query", told["results"] == [True, False, True], told)
+    s.ask("GET", f"{name}/check", 400)
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": []})
     check("a request without keys returns no results", told["results"] == [], told)
     binary = base64.b64encode(b"\xff\x00\n").decode()
@@ -431,16 +434,21 @@ def ask_plan(s):
 def ask_gates(s):
     _, told = s.ask("GET", "/api/v1/gates", 200)
     s.ask("GET", "/api/v1/gates/contract%3Anone", 404)
+    s.ask("GET", "/api/v1/history?gate=contract%3Anone", 404)
     for gate in told["gates"][:1]:
         path = f"/api/v1/gates/{quote(gate['name'])}"
+        _, past = s.ask("GET", f"/api/v1/history?gate={quote(gate['name'])}&seconds=60", 200)
+        check("the history of a gate has its metrics", {"lookups_per_second", "errors_per_second", "observed_low"} <= set(past["series"]), list(past["series"]))
+        s.ask("GET", f"/api/v1/history?gate={quote(gate['name'])}&filter=contract%3Amain", 400)
         s.ask("GET", path, 200)
         _, found = s.ask("POST", f"{path}/lookup", 200, {"keys": ["contract: certainly no such key"]})
         check("one answer", len(found["results"]) == 1, found)
         s.ask("POST", f"{path}/lookup", 400, {"keys": "x"})
+        s.ask("GET", f"{path}/row?key=x", 422)
         s.ask("POST", f"{path}/rebuild", 202, {})
         check("outcomes add up", sum(gate["outcomes"].values()) == gate["lookups"], gate["outcomes"])
     if not told["gates"]:
-        s.asked |= {"getGate", "lookup", "rebuildGate"}
+        s.asked |= {"getGate", "lookup", "getRow", "rebuildGate"}
 
 
 def ask_fronts(s):

@@ -22,6 +22,7 @@ const load = (file) => import(pathToFileURL(path.join(place, file)));
 const f = await load("format.js");
 const charts = await load("charts.js");
 const parts = await load("parts.js");
+const forms = await load("filter_forms.js");
 const { h } = await load("vdom.js");
 
 let passed = 0;
@@ -51,8 +52,11 @@ const nothing = [[null, "–"], [undefined, "–"], [NaN, "–"], [Infinity, "�
 table("count", f.count, [[0, "0"], [999, "999"], [1000, "1,000"], [1234567, "1,234,567"], [934210.4, "934,210"], [2 ** 53, "9,007,199,254,740,992"], [-1234, "−1,234"], ...nothing]);
 table("bytes", f.bytes, [[0, "0 B"], [999, "999 B"], [1000, "1.0 KiB"], [12 * 2 ** 20, "12.0 MiB"], [500 * 2 ** 30, "500 GiB"], [2 ** 64, "16.0 EiB"],
   [1241280, "1.2 MiB"], ...nothing]);
-table("rate", f.rate, [[0.001, "0.1%"], [0, "0%"], [1, "100%"], [1e-9, "1.00e-7%"], [0.00999777, "1%"], [0.00751, "0.751%"], [0.123354, "12.3%"],
+table("rate", f.rate, [[0.001, "0.1%"], [0, "0%"], [1, "100%"], [1e-9, "0.0000001%"], [1.4e-13, "< 0.0000001%"], [1e-7, "0.00001%"], [2.345e-8, "0.00000234%"], [0.00999777, "1%"], [0.00751, "0.751%"], [0.123354, "12.3%"],
   [0.985832, "98.6%"], [1e-6, "0.0001%"], [2.5e-6, "0.00025%"], [0.5, "50%"], ...nothing]);
+table("target", f.target, [[0.01, "1%"], [0.00990006, "1%"], [0.000990006, "0.1%"], [0.0148, "1.5%"], [0.0078, "0.78%"], [0.5, "50%"], [0, "0%"], ...nothing]);
+table("rateUnder", f.rateUnder(0.01), [[1.4e-13, "< 0.001%"], [0.00002, "0.002%"], [0, "0%"], [0.0075, "0.75%"], ...nothing]);
+table("rateUnder without a target", f.rateUnder(null), [[0.0001, "0.01%"], ...nothing]);
 table("oneIn", f.oneIn, [[0.01, "1 in 100"], [0.00751, "1 in 133"], [0, "none"], [0.9, "90%"], [1e-6, "1 in 1.00 M"], ...nothing]);
 table("share", f.share, [[0, "0%"], [1, "100%"], [0.4313, "43.1%"], [0.00001, "< 0.1%"], [0.9999, "99.99%"], [0.999999, "99.999%"], [0.9994, "99.9%"],
   [1.25, "125.0%"], ...nothing]);
@@ -62,6 +66,8 @@ table("round", f.round, [[0, "0"], [50000, "50 k"], [1500000, "1.5 M"], [1250000
 table("seconds", f.seconds, [[0.5, "500 ms"], [12.7, "12 s"], [200, "3m 20s"], [7260, "2h 01m"], [90000, "1d 1h"], [4.2e-4, "420 µs"], [1.93, "1.9 s"], [0, "0 µs"],
   [400 * 86400, "1y 35d"], [-1, "–"], ...nothing]);
 table("age", f.age, [[0.4, "now"], [12.9, "12 s"], [200, "3 min"], [7260, "2 h"], [90000, "1 d"], [1000 * 86400, "2 y"], [-1, "–"], ...nothing]);
+table("ago", f.ago, [[0.4, "now"], [59.9, "59 s ago"], [200, "3 min ago"], [null, "–"]]);
+table("keys", f.keys, [[412000.4, "412,000"], [1e6, "1,000,000"], [9999999, "9,999,999"], [12345678, "12.3 M"], ...nothing]);
 table("perSecond", f.perSecond, [[0, "0/s"], [1840.25, "1,840/s"], [193000, "193 k/s"], [0.15623, "0.156/s"], [99.99, "100/s"], ...nothing]);
 table("times", f.times, [[1, "1×"], [2.5, "2.5×"], [12.345, "12×"], ...nothing]);
 table("moment", f.moment, [[1790000000.5, "2026-09-21 14:13:20"], ...nothing]);
@@ -79,6 +85,21 @@ for (const [filter, kind, words] of [[filled(800, 790), "fine", ""], [filled(950
   [filled(1100, 1080, "fill", "predicted"), "act", "over capacity, rate above target"], [filled(990, 980, "full"), "act", "full: rejects keys"]]) {
   check(`fill of ${JSON.stringify(filter)}`, () => assert.deepEqual([parts.partKind(filter), parts.healthWords(filter.health, parts.partOf(filter))], [kind, words]));
 }
+
+check("size in words", () => assert.deepEqual([{ items: { value: 412000.4 }, capacity: 1e6, target: 0.01 }, { items: { value: 1 }, capacity: 1, target: null },
+  { items: { value: 1 }, capacity: null, target: 0.01 }, { items: null, capacity: 1e6, target: 0.01 }, { items: null, capacity: null, target: null }].map(parts.sizeWords),
+["412,000 of 1,000,000 keys, 1% target", "1 of 1 key", "1 key, 1% target", "1,000,000 keys planned, 1% target", ""]));
+
+// ---- Creating a filter --------------------------------------------------------------------------
+
+const form = { name: "a", kind: "auto", capacity: "1M", rate: "1%", memory: "" };
+check("a request for a filter", () => assert.deepEqual(forms.creation(form), { name: "a", kind: "auto", capacity: 1e6, error: 0.01 }));
+check("memory replaces the rate", () => assert.deepEqual(forms.creation({ ...form, memory: "64Mi" }), { name: "a", kind: "auto", capacity: 1e6, memory: 2 ** 26 }));
+check("invalid numbers are explained", () => {
+  assert.throws(() => forms.creation({ ...form, capacity: "many" }), /keys: found "many", expected a number such as/);
+  assert.throws(() => forms.creation({ ...form, rate: "150%" }), /false-positive rate: found "150%", expected a rate/);
+  assert.throws(() => forms.creation({ ...form, memory: "big" }), /memory: found "big", expected a size/);
+});
 
 // ---- Names --------------------------------------------------------------------------------------
 
@@ -137,7 +158,7 @@ check("axis labels neither touch nor leave the chart", () => {
     for (let decades = 1; decades < 14; decades++) {
       const marks = Array.from({ length: decades + 1 }, (_, i) => 10 ** (i - decades));
       const labels = charts.placed(marks, (v) => 4 + ((width - 8) * (Math.log10(v) + decades)) / decades, (v) => `${f.significant(100 * v, 1)}%`, width);
-      const ends = labels.map((label) => [label.x - 3.3 * label.text.length, label.x + 3.3 * label.text.length]);
+      const ends = labels.map((label) => [label.x - charts.labelWidth(label.text) / 2, label.x + charts.labelWidth(label.text) / 2]);
       assert.ok(labels.length >= 1 && ends.every(([left, right], i) => left >= -0.1 && right <= width + 0.1 && (i === 0 || left >= ends[i - 1][1])), `${width}: ${JSON.stringify(labels)}`);
     }
   }
@@ -146,7 +167,7 @@ check("charts explain missing points", () => {
   const chart = { from: 1790000000, step: 5 };
   assert.equal(charts.firstKnown([{ values: [null, null, 0] }, { level: 3 }, { values: [null, 4, 5] }]), 1);
   assert.equal(charts.firstKnown([{ values: [null] }, { level: 3 }]), -1);
-  assert.equal(charts.gapWords(-1, chart, 0), "No data yet: a point is added every 5 s");
+  assert.equal(charts.gapWords(-1, chart, 0), "Collecting data: first point in about 10 s");
   assert.equal(charts.gapWords(60, chart, 300), "No data before 14:18:20");
   assert.equal(charts.gapWords(2, chart, 20), "");
 });

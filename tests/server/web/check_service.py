@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium against the real service, using browse.mjs. The service has
 filters of all kinds with all sorts of names, an overfull filter, and gates over a small catalog. A
-second run also defines users.
+second run also defines users, and a third has 100,000 filters.
 usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard.py
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
@@ -20,6 +20,7 @@ from http_asker import F, Asker, free_service, quote  # noqa: E402
 
 USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -@admin -@dangerous ~shop:* rate=1000", "user old off >x +@read ~old:*",
          "user default off")
+MANY = 100000
 KINDS = ("classic", "partitioned", "blocked", "split", "register", "counting", "cuckoo", "quotient", "scalable", "window")
 
 
@@ -57,10 +58,21 @@ def fill(s, user):
     a.ask("GET", f"/api/v1/history?filter={quote('shop:blocked')}", 200)
 
 
-def browse(folder, base, user):
+def fill_with_many(s):
+    """Creates 100,000 small filters. One of them has more keys than planned."""
+    areas = ("users", "sessions", "orders", "urls", "mail", "images", "coupons", "devices", "logins", "tokens")
+    with s.connect() as c:
+        for first in range(0, MANY, 1000):
+            c.pipeline([("BG.CREATE", f"{areas[i % 10]}:{i // 10:04d}", "KIND", "blocked", "CAPACITY", "100", "ERROR", "0.01") for i in range(first, first + 1000)])
+        c.pipeline([("BG.CREATE", "too full", "KIND", "blocked", "CAPACITY", "100", "ERROR", "0.01", "OVERFILL")])
+        c.pipeline([("BG.ADD", "too full", f"k{i}") for i in range(400)])
+    Asker(s, None).ask("GET", f"{F}/too%20full?examine=1", 200)
+
+
+def browse(folder, base, user, more=()):
     """Runs browse.mjs. Returns the number of passed checks and the number of failed checks."""
-    shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else ""))
-    done = subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([user] if user else [])],
+    shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else "-with-many" if more else ""))
+    done = subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([f"login={user}"] if user else []), *more],
                           check=False, stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="")
     tally = re.findall(r"(\d+) passed, (\d+) failed\n", done.stdout)
@@ -76,6 +88,11 @@ def main():
             fill(s, user)
             passed, failed = browse(folder, f"http://127.0.0.1:{s.http_port}/", user)
             good, bad = good + passed, bad + failed
+    with free_service(program, f"max-filters {2 * MANY}") as s:
+        fill_with_many(s)
+        base = f"http://127.0.0.1:{s.http_port}/"
+        passed, failed = browse(folder, base, None, (f"large={base}", "only=tryLarge"))
+        good, bad = good + passed, bad + failed
     print(f"{good} passed, {bad} failed")
     return 1 if bad or not good else 0
 

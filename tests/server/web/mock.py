@@ -113,10 +113,10 @@ class Filter:
         if self.degraded:
             found.append(("degraded", "parts of the filter's file were damaged and answer \"maybe\": rebuild the filter"))
         if self.capacity and f["items"] > self.capacity:
-            found.append(("predicted", f"the false-positive rate is {f['predicted']:.3g}, but the target is {self.rate:.3g}: "
+            found.append(("predicted", f"the false-positive rate is {100 * f['predicted']:.3g}%, but the target is {100 * self.rate:.3g}%: "
                           "rebuild with a larger capacity"))
         elif self.capacity and f["items"] > 0.9 * self.capacity:
-            found.append(("fill", f"the filter holds {f['items']:.0f} keys and has a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
+            found.append(("fill", f"the filter holds {f['items']:,.0f} keys and has a capacity of {self.capacity:,}: rebuild with a larger capacity before the filter is full"))
         if self.polluted:
             found.append(("polluted", "each add sets 7.61 bits on average instead of the expected 4.20: the keys may have been chosen by an attacker"))
         return found
@@ -130,7 +130,7 @@ class Filter:
         measured = wilson(round(16384 * f["predicted"]), 16384)
         told = {
             "family": self.family, "kind": self.kind, "bytes": self.bits // 8, "layers": 1 + self.seed % 3 if self.kind in ("scalable", "window") else 1,
-            "capacity": self.capacity, "target": self.rate, "items": estimate(f["items"], 0.002) if seen else None,
+            "capacity": self.capacity, "target": self.rate * 0.99, "requested": self.rate, "items": estimate(f["items"], 0.002) if seen else None,
             "fill": f["fill"] if seen else None, "predicted": f["predicted"] if seen else None, "measured": measured if seen else None,
             "observed": observed, "examined": now - 3.5 if seen else None,
             "counters": {"queries": f["queries"], "maybes": f["maybes"], "adds": f["adds"], "news": f["news"], "refused": 3 if self.seed % 17 == 1 else 0},
@@ -190,8 +190,8 @@ def gate_of(f, now, name):
     return {**named(name.encode()),
             "filter": {"kind": s["kind"], "bytes": s["bytes"], "layers": 1, "capacity": f.capacity, "items": s["items"], "fill": s["fill"],
                        "measured": s["measured"], "examined": s["examined"], "overflowed": False},
-            "source": {"type": "sqlite" if name == "catalogue" else "postgresql", "description": f"table {name}, column id",
-                       "state": "down" if down else "up", "error": "connection refused: is the server running on 10.0.0.7, port 5432?" if down else None,
+            "source": {"type": "sqlite" if name == "catalogue" else "postgresql", "description": f"{name}(id)",
+                       "url": "sqlite:/var/lib/shop.db" if name == "catalogue" else "postgresql://reader@10.0.0.7/shop", "state": "down" if down else "up", "error": "connection refused: is the server running on 10.0.0.7, port 5432?" if down else None,
                        "follows": "changes" if name == "catalogue" else "logical"},
             "complete": {"state": "unknown" if down else "complete", "sequence": 20120 + int(now - f.born), "lag_seconds": 93.0 if down else 0.4, "keys": int(g["items"])},
             "lookups": sum(counts), "outcomes": dict(zip(OUTCOMES, counts)),
@@ -199,8 +199,9 @@ def gate_of(f, now, name):
             "avoided": counts[0], "wasted": g["fps"], "observed": wilson(g["fps"], g["absent"]), "predicted": g["predicted"], "target": f.rate,
             "drifting": False, "doubtful": False, "breaker": {"state": "open" if down else "closed", "opened": 2 if down else 0, "spared": 4100 if down else 0},
             "audits": counts[0] // 1000, "false_negatives": 0, "shared": 12, "reported": 0, "negative_cache": {"entries": 250, "hits": cache},
-            "writes": 301, "write_errors": 0, "rebuild": s.get("rebuild"), "rebuilds": 3, "rebuilds_failed": 0, "last_failure": None,
-            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "the gate cannot use its source: no error reported"}]}
+            "writes": 301, "write_errors": 0, "rebuild": s.get("rebuild"),
+            "last_build": {"time": now - 4000, "seconds": 2.1, "keys": int(f.capacity * f.part)}, "rebuilds": 3, "rebuilds_failed": 0, "last_failure": None,
+            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "the gate cannot use its source: connection refused: is the server running on 10.0.0.7, port 5432?"}]}
             if down else s["health"]}
 
 
@@ -279,7 +280,8 @@ class World:
         loading = self.options.loading
         return {"version": "0.1.0", "cpu": "avx2", "state": "loading" if loading else "ready", "now": now, "started": self.start - 90000,
                 "uptime_seconds": now - self.start + 90000, "workers": 2, "tls": False, "users": bool(self.options.user),
-                "user": {"name": user, "admin": True, "write": True},
+                "user": {"name": user, "admin": True, "write": True,
+                         "can": ["add", "create", "rename", "drop", "clear", "rotate", "download", "verify", "rebuild"]},
                 "memory": {"filter_bytes": t["bytes"], "rss_bytes": int(t["bytes"] * 1.02) + 9 * 2 ** 20, "limit_bytes": 8 * 2 ** 30},
                 "connections": {"resp": 37, "http": 2, "accepted": 4112, "refused": 0, "limit": 10000},
                 "network": {"received_bytes": int(41e9 + 1.2e6 * (now - self.start)), "sent_bytes": int(11e9 + 4e5 * (now - self.start))},
@@ -303,13 +305,25 @@ class World:
             mine = [s for s in self.totals(now)["all"] if any(fnmatch.fnmatchcase(s["name"], p) for p in patterns)]
             rows.append({"name": name, "enabled": name != "old-batch", "admin": name == "admin", "rules": rules, "patterns": patterns, "filters": len(mine),
                          "bytes": sum(s["bytes"] for s in mine), "items": sum(s["items"]["value"] for s in mine if s["items"]), "connections": 4,
-                         "counters": {k: sum(s["counters"][k] for s in mine) for k in ("queries", "maybes", "adds", "news", "refused")},
+                         "counters": {k: sum(s["counters"][k] for s in mine) for k in ("queries", "adds")},
                          "per_second": {"queries": rate[0], "adds": rate[1]},
-                         "limits": dict(zip(("inserts_per_second", "burst"), limits)),
-                         "refused": dict(zip(("rate", "rights"), refused))})
+                         "limits": {**dict(zip(("inserts_per_second", "burst"), limits)), "bytes": 2 ** 34 if limits[0] else None,
+                                    "filters": 20 if limits[0] else None},
+                         "charged": {"bytes": sum(s["bytes"] for s in mine) if limits[0] else None, "filters": len(mine) if limits[0] else None},
+                         "refused": {**dict(zip(("rate", "rights"), refused)), "quota": 0}})
         return {"tenants": rows}
 
-    def history(self, f, seconds, wanted):
+    def gate_series(self, f, points, quiet, wave):
+        """Returns the series of a gate. The source of "orders" is down."""
+        g = f.figures(self.now())
+        share, down = g["absent"] / max(1, g["queries"]), f.gate == "orders"
+        rates = {"lookups_per_second": f.speed, "avoided_per_second": f.speed * share * (1 - g["predicted"]), "wasted_per_second": f.speed * share * g["predicted"],
+                 "calls_per_second": f.speed * (1 - share), "errors_per_second": 2.0 if down else 0.0, "call_seconds": 0.00213, "items": g["items"],
+                 "predicted": g["predicted"], "observed": g["predicted"], "observed_low": g["predicted"] * 0.9, "observed_high": g["predicted"] * 1.1, "lag_seconds": 0.4}
+        still = ("items", "predicted", "observed", "observed_low", "observed_high")
+        return {name: [None if quiet(t) else base if name in still else wave(t, f.seed, base) for t in points] for name, base in rates.items()}
+
+    def history(self, f, seconds, wanted, gate=None):
         now = self.now()
         step = 2 if seconds <= 600 else 10 if seconds <= 3600 else 60 if seconds <= 21600 else 240
         n = max(2, seconds // step)
@@ -318,7 +332,9 @@ class World:
         wave = lambda t, seed, base, part=0.25: max(0.0, base * (1 + part * math.sin(t / 97 + seed) + part / 2 * math.sin(t / 13 + seed * 3) + 0.05 * math.sin(t * 1.7 + seed)))
         quiet = lambda t: n > 40 and begin + n * step * 0.08 > t  # the start of a long series, which has no data
         series = {}
-        if f:
+        if gate:
+            series = self.gate_series(gate, points, quiet, wave)
+        elif f:
             g = f.figures(now)
             s = f.summary(now)
             q = [None if quiet(t) else wave(t, f.seed, f.speed) for t in points]
@@ -351,7 +367,7 @@ class World:
             series["rss_bytes"] = [None if quiet(t) else total * 1.02 + 9 * 2 ** 20 for t in points]
         if wanted:
             series = {k: v for k, v in series.items() if k in wanted}
-        return {**(named(f.name, "filter") if f else {}), "kept": True, "from": float(begin), "step": float(step), "points": n, "series": series}
+        return {**(named(f.name, "filter") if f else {"gate": gate.gate} if gate else {}), "kept": True, "from": float(begin), "step": float(step), "points": n, "series": series}
 
 
 # ---- The planner, with approximate formulas ------------------------------------------------------
@@ -573,7 +589,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.json(world.tenants())
         if path == "/api/v1/history":
             f = self.find(parameter_bytes(query["filter"])) if "filter" in query else None
-            return self.json(world.history(f, whole(query, "seconds", 600, 1, 86400), [m for m in query.get("metric", "").split(",") if m]))
+            gate = world.gates.get(query.get("gate"))
+            if "gate" in query and not gate:
+                raise ApiError(404, "not_found", f"there is no gate {query['gate'][:80]}")
+            if f and gate:
+                raise ApiError(400, "bad_request", "filter and gate: set only one")
+            return self.json(world.history(f, whole(query, "seconds", 600, 1, 86400), [m for m in query.get("metric", "").split(",") if m], gate))
         raise ApiError(404, "not_found", f"unknown path {path[:200]}")
 
     def find(self, name):
@@ -654,6 +675,12 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(304, b"", "application/vnd.bloomgate", [("ETag", tag)])
             return self.answer(200, b"\x89BG\r\n" + random.Random(f.seed).randbytes(min(f.bits // 8, 65536)), "application/vnd.bloomgate",
                                [("ETag", tag), ("Content-Disposition", 'attachment; filename="filter.bg"'), ("Cache-Control", "no-cache")])
+        if action == "check" and self.command == "GET":
+            keys = [v.encode() for k, v in urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query, keep_blank_values=True) if k == "key"]
+            if not keys:
+                raise ApiError(400, "bad_request", "key: missing or malformed")
+            results = [f.may_contain(key) for key in keys]
+            return self.json({"results": results, "keys": len(keys), "maybe": sum(results)})
         if self.command != "POST":
             raise ApiError(405, "method_not_allowed", f"method {self.command} is not allowed; use POST", [("Allow", "POST")])
         return self.act(f, action)
@@ -765,6 +792,8 @@ class Handler(BaseHTTPRequestHandler):
         told = gate_of(f, self.world.now(), name.decode())
         if action == "":
             return self.json(told)
+        if action == "row":
+            raise ApiError(422, "not_supported", "this gate does not return rows")
         if action == "lookup":
             results = []
             asked = self.parsed().get("keys")

@@ -1,0 +1,45 @@
+/*
+ * quota.h - enforces the quotas of users (users.h) while a request runs.
+ *
+ * A request of a user with a quota runs with a budget (ledger.h): memory that it allocates for
+ * filters is reserved from the user's quota before it is allocated, so concurrent requests cannot
+ * exceed the quota together. The reservation ends with the request. By then, the catalog counts
+ * the memory:
+ *
+ *   (Q1) a new object is checked and counted under the catalog's lock, when it gets its name;
+ *   (Q2) an object that has grown is measured before the reservation ends;
+ *   (Q3) all objects are measured once a second, which also covers changes by other users.
+ *
+ * Recovery and snapshots have no client, so they are never refused. Thread safety: one thread per
+ * quota.
+ */
+#ifndef SERVER_REQUEST_QUOTA_H
+#define SERVER_REQUEST_QUOTA_H
+
+#include "ledger.h"
+#include "request/session.h"
+
+struct quota {
+    struct ledger_budget budget; /* must be first */
+    const struct user *user;     /* NULL: no quota applies */
+    uint64_t taken;              /* bytes reserved by this request */
+    struct ledger_budget *outer_budget;
+    struct quota *outer;
+};
+
+/* Starts a request of the session's client. */
+void quota_begin(struct quota *quota, struct session *session);
+
+/* Ends a request. `name` is the filter that it changed, or NULL if several could have changed. */
+void quota_end(struct quota *quota, struct session *session, const bg_bytes *name);
+
+/* Sets the terms for adding an object in the current request. */
+void quota_terms(const struct session *session, struct catalog_terms *terms);
+
+/* Makes the catalog report changes to the users. Call it once, when both have been created. */
+void quota_watch(struct server *server);
+
+/* Counts the filters of users that have not been counted yet. Call it after users_load. */
+void quota_count(struct server *server);
+
+#endif

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Checks the quotas of users: creating, copying, loading, uploading and growing filters, with concurrent clients,
+transactions and pipelines, after restarts and configuration reloads.
+
+usage: test_quotas.py BLOOMGATED [PARTS-OF-NAMES...]"""
+
+import base64
+import http.client
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+import service
+from service import Error, Service, alone, encode
+from machine import wait_for
+
+MI = 1 << 20
+ADMIN = "user default on nopass +@all ~*"
+
+
+def start(program, *rules, http_too=False):
+    return Service(program, ADMIN, f"user shop on >shop +@all ~shop:* {' '.join(rules)}", http=http_too).start()
+
+
+def login(s):
+    c = s.connect()
+    assert c.ask("AUTH", "shop", "shop") == "OK"
+    return c
+
+
+def usage(s):
+    """Returns the usage of the user shop, according to INFO."""
+    text = s.ask("INFO", "quotas").decode()
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", text)}
+
+
+def total(s):
+    return sum(s.ask("MEMORY", "USAGE", name) for name in s.ask("KEYS", "shop:*"))
+
+
+def refused(reply, code="OOM", quota="quota-memory"):
+    assert isinstance(reply, Error) and reply.startswith(code) and quota in reply and "user shop" in reply, reply
+
+
+@alone
+def test_number_of_filters(program):
+    """Every way to create a filter is refused over the quota, and dropping a filter makes room."""
+    with start(program, "quota-filters=3") as s, login(s) as c:
+        assert c.ask("BF.ADD", "shop:a", "x") == 1
+        assert c.ask("CF.ADD", "shop:b", "x") == 1
+        assert c.ask("BG.CREATE", "shop:c", "KIND", "classic", "CAPACITY", 1000) == "OK"
+        for words in (("BF.ADD", "shop:d", "x"), ("BF.RESERVE", "shop:d", "0.01", 10), ("CF.ADD", "shop:d", "x"),
+                      ("BF.INSERT", "shop:d", "ITEMS", "x"), ("COPY", "shop:a", "shop:d"),
+                      ("BG.CREATE", "shop:d", "KIND", "blocked", "CAPACITY", 1000), ("BG.MERGE", "shop:d", "shop:c")):
+            reply = c.ask(*words)
+            refused(reply[0] if isinstance(reply, list) else reply, "LIMIT", "user shop has 3 of 3 filters (quota-filters)")
+        assert c.ask("RENAME", "shop:a", "shop:z") == "OK"  # changes nothing
+        refused(c.ask("BF.ADD", "shop:a", "x"), "LIMIT", "quota-filters")
+        assert c.ask("COPY", "shop:z", "shop:b", "REPLACE") == 1  # replaces a filter
+        assert c.ask("RENAME", "shop:z", "shop:b") == "OK"        # drops a filter
+        assert c.ask("BF.ADD", "shop:a", "x") == 1
+        refused(c.ask("BF.ADD", "shop:e", "x"), "LIMIT", "quota-filters")
+        assert c.ask("PEXPIRE", "shop:a", 1) == 1
+        wait_for(lambda: usage(s)["filters"] == 2)
+        assert c.ask("BF.ADD", "shop:e", "x") == 1
+        # the administrator is not limited, but its filters count
+        assert s.ask("DEL", "shop:e") == 1 and s.ask("BF.ADD", "shop:e", "x") == 1 and s.ask("BF.ADD", "shop:f", "x") == 1
+        assert s.ask("BF.ADD", "other", "x") == 1
+        assert usage(s)["filters"] == 4
+        refused(c.ask("BF.ADD", "shop:g", "x"), "LIMIT", "quota-filters")
+        assert c.ask("BF.ADD", "shop:f", "y") == 1  # existing filters still work
+
+
+@alone
+def test_memory(program):
+    """Filters that would exceed the quota are refused before they are allocated."""
+    with start(program, "quota-memory=8Mi") as s, login(s) as c:
+        before = s.memory()
+        refused(c.ask("BG.CREATE", "shop:a", "KIND", "blocked", "CAPACITY", 1000000000))
+        refused(c.ask("BF.RESERVE", "shop:a", "0.001", 500000000))
+        refused(c.ask("CF.RESERVE", "shop:a", 200000000))
+        refused(c.ask("BG.CREATE", "shop:a", "WINDOW", 60000, "CAPACITY", 100000000))
+        assert s.memory() - before < 64 * MI
+        assert c.ask("EXISTS", "shop:a") == 0
+        assert c.ask("BG.CREATE", "shop:a", "KIND", "blocked", "CAPACITY", 4000000) == "OK"
+        assert usage(s)["bytes"] > 3 * MI
+        refused(c.ask("COPY", "shop:a", "shop:b"))
+        refused(c.ask("BG.REBUILD", "shop:a", "BEGIN", 30000000))
+        assert usage(s)["bytes"] <= 8 * MI and usage(s)["refused"] > 5
+        # many small filters
+        assert c.ask("DEL", "shop:a") == 1
+        made = 0
+        while not isinstance(c.ask("BG.CREATE", f"shop:{made}", "KIND", "blocked", "CAPACITY", 100000), Error):
+            made += 1
+            assert made < 1000
+        assert total(s) <= 8 * MI + made * 4096 and made > 40, (made, total(s))
+        assert usage(s)["bytes"] <= 8 * MI
+
+
+@alone
+def test_growth(program):
+    """A filter that grows stops at the quota, and keeps every acknowledged key."""
+    with start(program, "quota-memory=1Mi") as s, login(s) as c:
+        for name, command in (("shop:bf", "BF.ADD"), ("shop:cf", "CF.ADD")):
+            assert c.ask("BF.RESERVE" if command == "BF.ADD" else "CF.RESERVE", name,
+                         *(("0.01", 1000) if command == "BF.ADD" else (1024,))) == "OK"
+            kept, stopped = [], False
+            for start_at in range(0, 4000000, 5000):
+                keys = [f"{name}:{i}" for i in range(start_at, start_at + 5000)]
+                replies = c.pipeline([(command, name, key) for key in keys])
+                kept += [key for key, reply in zip(keys, replies) if not isinstance(reply, Error)]
+                errors = [reply for reply in replies if isinstance(reply, Error)]
+                if errors:
+                    refused(errors[0])
+                    stopped = True
+                    break
+            assert stopped, name
+            assert usage(s)["bytes"] <= MI, usage(s)
+            assert total(s) <= MI + 10000, total(s)
+            for i in range(0, len(kept), 20000):
+                assert 0 not in c.ask("BG.MEXISTS", name, *kept[i:i + 20000]), name
+            assert s.ask("DEL", name) == 1
+
+
+@alone
+def test_loads_and_uploads(program):
+    """Dumps, chunks and HTTP uploads count, and are refused without a trace."""
+    with start(program, "quota-memory=3Mi", http_too=True) as s, login(s) as c:
+        assert s.ask("BG.CREATE", "big", "KIND", "blocked", "CAPACITY", 4000000, "HASH", "fast") == "OK"
+        cursor, chunks = 0, []
+        while True:
+            cursor, chunk = s.ask("BG.DUMP", "big", cursor, "SIZE", MI // 2)
+            chunks.append(chunk)
+            if cursor == 0:
+                break
+        replies = [c.ask("BG.LOAD", "shop:load", chunk) for chunk in chunks]
+        refused(next(reply for reply in replies if isinstance(reply, Error)))
+        assert usage(s)["bytes"] <= 3 * MI
+        assert c.ask("DEL", "shop:load") == 1
+        basic = {"Authorization": "Basic " + base64.b64encode(b"shop:shop").decode(), "X-Bloomgate": "1"}
+        web = http.client.HTTPConnection("127.0.0.1", s.http_port)
+
+        def ask(method, path, body=None, **headers):
+            web.request(method, path, body, {**basic, **headers})
+            answer = web.getresponse()
+            return answer.status, answer.read()
+
+        admin = http.client.HTTPConnection("127.0.0.1", s.http_port)
+        admin.request("GET", "/api/v1/filters/big/file")
+        file = admin.getresponse().read()
+        status, text = ask("PUT", "/api/v1/filters/shop%3Aup/file", file)
+        assert status == 507 and b"quota-memory" in text, (status, text)
+        status, text = ask("POST", "/api/v1/filters", json.dumps({"name": "shop:new", "kind": "blocked", "capacity": 5000000}),
+                           **{"Content-Type": "application/json"})
+        assert status == 507 and b"quota-memory" in text, (status, text)
+        assert s.ask("KEYS", "shop:*") == []
+        wait_for(lambda: usage(s)["bytes"] == 0)
+        status, text = ask("GET", "/api/v1/tenants")
+        tenant = next(t for t in json.loads(text)["tenants"] if t["name"] == "shop")
+        assert tenant["limits"]["bytes"] == 3 * MI and tenant["limits"]["filters"] is None, tenant
+        assert tenant["charged"] == {"bytes": 0, "filters": 0} and tenant["refused"]["quota"] >= 3, tenant
+        status, text = ask("GET", "/metrics")
+        assert f'bloomgate_service_quota_bytes{{user="shop",value="limit"}} {3 * MI}' in text.decode(), text
+        assert "quota-memory=3Mi" in str(s.ask("ACL", "LIST"))
+
+
+@alone
+def test_concurrent_clients(program):
+    """Threads that create, copy, rename and grow filters never exceed the quotas together."""
+    with start(program, "quota-memory=16Mi", "quota-filters=40") as s:
+        stop = time.monotonic() + 6
+        most = {"bytes": 0, "filters": 0}
+        errors, created = [], [0] * 8
+
+        def work(number):
+            with login(s) as c:
+                turn = 0
+                while time.monotonic() < stop:
+                    turn += 1
+                    name = f"shop:{number}:{turn % 12}"
+                    reply = (c.ask("BG.CREATE", name, "KIND", "blocked", "CAPACITY", 100000 * (1 + turn % 9)),
+                             c.ask("COPY", name, f"shop:{number}:copy{turn % 3}", "REPLACE"),
+                             c.ask("RENAMENX", name, f"shop:{number}:moved{turn % 5}"))
+                    created[number] += reply[0] == "OK"
+                    for r in c.pipeline([("BF.ADD", f"shop:{number}:grow", f"{turn}:{i}") for i in range(300)]):
+                        if isinstance(r, Error) and "quota" not in r:
+                            errors.append(r)
+                    if turn % 7 == 0:
+                        c.ask("DEL", *(f"shop:{number}:{i}" for i in (*range(12), *(f"moved{j}" for j in range(5)), "copy1")))
+                    if turn % 11 == 0:
+                        c.send(encode("MULTI") + encode("BG.CREATE", f"{name}:m", "KIND", "blocked", "CAPACITY", 4000000)
+                               + encode("BF.ADD", f"{name}:n", "x") + encode("EXEC"))
+                        for _ in range(4):
+                            c.reply()
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < stop:
+            found = usage(s)
+            for what in most:
+                most[what] = max(most[what], found[what])
+            time.sleep(0.01)
+        for thread in threads:
+            thread.join()
+        assert not errors, errors[:3]
+        assert sum(created) > 20 and most["bytes"] > 8 * MI and most["filters"] > 20, (created, most)
+        assert most["bytes"] <= 16 * MI and most["filters"] <= 40, most
+        names = s.ask("KEYS", "shop:*")
+        assert len(names) == usage(s)["filters"] <= 40
+        time.sleep(1.2)  # all filters have been measured
+        assert usage(s)["bytes"] <= 16 * MI
+        assert s.ask("DEL", *names) == len(names)
+        found = usage(s)
+        assert found["bytes"] == 0 and found["filters"] == 0, found
+
+
+@alone
+def test_restart_and_reload(program):
+    """Recovery refuses nothing, usage survives, and a reload changes the quotas of existing filters."""
+    with start(program, "quota-memory=8Mi", "quota-filters=10") as s:
+        with login(s) as c:
+            for i in range(5):
+                assert c.ask("BG.CREATE", f"shop:{i}", "KIND", "blocked", "CAPACITY", 1000000) in ("OK",) or i > 3
+        before = usage(s)
+        s.restart()
+        after = usage(s)
+        assert (before["bytes"], before["filters"]) == (after["bytes"], after["filters"]), (before, after)
+        s.lines = (ADMIN, "user shop on >shop +@all ~shop:* quota-memory=1Mi quota-filters=1")
+        s.restart()  # far below the usage
+        count = len(s.ask("KEYS", "shop:*"))
+        assert count >= 3 and usage(s)["filters"] == count > usage(s)["max_filters"]
+        with login(s) as c:
+            assert c.ask("BG.ADD", "shop:0", "x") == 1
+            assert "quota" in c.ask("BF.ADD", "shop:new", "x")
+        s.lines = (ADMIN, "user shop on >shop +@all ~shop:* quota-filters=100")
+        s.configure()
+        s.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: usage(s)["max_filters"] == 100)
+        assert usage(s)["filters"] == count and usage(s)["max_bytes"] == 0
+        with login(s) as c:
+            assert c.ask("BF.ADD", "shop:new", "x") == 1
+            assert usage(s)["filters"] == count + 1
+        for bad in "quota-memory=much", "quota-filters=-1", "quota-memory=":
+            s.lines = (ADMIN, f"user shop on >shop +@all ~shop:* {bad}")
+            path = s.configure()
+            done = os.popen(f"{s.program} {path} --check-config 2>&1").read()
+            assert "expected a number such as 100, or a size such as 512Mi" in done, done
+
+
+service.main(__doc__)

@@ -1,0 +1,186 @@
+// Tests the appearance of every page and dialog at 400, 800 and 1400 pixels, light and dark, and with 0, 1, 40 and
+// many filters: no horizontal scrolling, no overlapping or cut text, sufficient contrast, and no serious finding of
+// axe-core. browse.mjs passes its tools in `kit`.
+
+import fs from "node:fs";
+import path from "node:path";
+
+const WIDTHS = [400, 800, 1400];
+
+// Returns texts that overlap, are cut off, or leave the page. Runs in the page.
+function cramped() {
+  const bad = new Set();
+  const seen = (box) => box.width > 0 && box.height > 0;
+  const say = (element, what) => bad.add(`${what}: "${(element.textContent || "").trim().slice(0, 30)}" in ${element.getAttribute("class") || element.tagName}`);
+  if (document.documentElement.scrollWidth > innerWidth) {
+    bad.add(`the page is ${document.documentElement.scrollWidth} pixels wide`);
+  }
+  for (const svg of document.querySelectorAll("main svg")) {
+    const frame = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll("text")].map((element) => [element, element.getBoundingClientRect()]).filter(([, box]) => seen(box));
+    texts.forEach(([element, box], i) => {
+      if (box.left < frame.left - 1 || box.right > frame.right + 1) {
+        say(element, "outside of its chart");
+      }
+      for (const [other, place] of texts.slice(i + 1)) {
+        if (box.left < place.right - 1 && place.left < box.right - 1 && box.top < place.bottom - 2 && place.top < box.bottom - 2) {
+          say(element, `overlaps "${other.textContent}"`);
+        }
+      }
+    });
+  }
+  for (const box of document.querySelectorAll(".side, .page-overview .table-box")) {
+    if (box.scrollWidth > box.clientWidth + 1) {
+      bad.add(`${box.className} scrolls: ${box.scrollWidth} of ${box.clientWidth} pixels`);
+    }
+  }
+  const scrolls = (element) => element.closest(".table-box, .paste, .side");
+  for (const element of document.querySelectorAll("main *, dialog *")) {
+    const own = [...element.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
+    if (own.length === 0 || element.closest("svg,.visually-hidden,select,[data-clipped]") || element.getClientRects().length === 0) {
+      continue;
+    }
+    const style = getComputedStyle(element);
+    if (style.overflowX === "hidden" && element.scrollWidth > element.clientWidth + 1 && style.webkitLineClamp === "none" && style.clipPath === "none") {
+      say(element, "cut off");
+    }
+    const range = document.createRange();
+    for (const node of own) {
+      range.selectNodeContents(node);
+      const box = range.getBoundingClientRect();
+      if (seen(box) && !scrolls(element) && (box.right > innerWidth + 1 || box.left < -1) && style.clipPath === "none") {
+        say(element, "leaves the page");
+      }
+    }
+  }
+  const controls = [...document.querySelectorAll("main button, main a.button, main .badge, main .health")].map((element) => [element, element.getBoundingClientRect()]).filter(([, box]) => seen(box));
+  controls.forEach(([element, box], i) => {
+    for (const [other, place] of controls.slice(i + 1)) {
+      if (!element.contains(other) && box.left < place.right - 1 && place.left < box.right - 1 && box.top < place.bottom - 1 && place.top < box.bottom - 1) {
+        say(element, `overlaps ${other.textContent}`);
+      }
+    }
+  });
+  return [...bad].slice(0, 8);
+}
+
+// Returns the serious and critical findings of axe-core, or null if it is not installed.
+async function axe(page, folder) {
+  const file = path.join(folder, "node_modules", "axe-core", "axe.min.js");
+  if (!fs.existsSync(file)) {
+    return null;
+  }
+  if (!(await page.evaluate(() => "axe" in globalThis))) {
+    await page.evaluate(fs.readFileSync(file, "utf8"));
+  }
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")}`);
+}
+
+async function look(window, name, scheme, kit) {
+  for (const width of WIDTHS) {
+    await window.page.setViewportSize({ width, height: 900 });
+    await window.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(resolve)))));
+    const what = `${name}, ${width} pixels, ${scheme}`;
+    kit.same(`${what}: nothing overlaps or is cut off`, await window.page.evaluate(cramped), []);
+    const found = await axe(window.page, kit.folder);
+    if (found === null) {
+      kit.skipAxe();
+    } else {
+      kit.same(`${what}: axe-core`, found, []);
+    }
+    await kit.shoot(window, `${name}-${width}-${scheme}`, true);
+  }
+  kit.same(`${name}, ${scheme}: text is readable`, await window.page.evaluate(kit.contrasts), []);
+  kit.same(`${name}, ${scheme}: is accessible`, await window.page.evaluate(kit.audit), []);
+}
+
+export async function tryLooks(browser, kit) {
+  for (const scheme of ["light", "dark"]) {
+    const window = await kit.open(browser, kit.plain, { colorScheme: scheme, allow: ["404"] });
+    await kit.signIn(window);
+    const first = (await kit.ask("GET", "api/v1/filters?count=1&sort=queries&order=desc")).json.filters[0];
+    const { gates } = (await kit.ask("GET", "api/v1/gates")).json;
+    const pages = [["overview", "#/"], ["filter", `#/filter/${kit.format.segment(first.name, first.name_base64)}`], ["gates", "#/gates"],
+      ...gates.map((gate) => [`gate-${gate.name}`, `#/gate/${gate.name}`]), ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"],
+      ["missing", "#/nowhere"], ["missing-filter", "#/filter/browse%3Anone"]];
+    for (const [name, hash] of pages) {
+      await kit.go(window, hash);
+      await kit.settle(window);
+      await look(window, name, scheme, kit);
+    }
+    kit.same("the theme follows the OS", await window.page.evaluate(() => document.documentElement.dataset.theme), scheme);
+    await lookAtDialogs(window, scheme, kit);
+    await window.close(`looks, ${scheme}`);
+  }
+}
+
+async function lookAtDialogs(window, scheme, kit) {
+  const { page } = window;
+  for (const [name, hash, open] of [["dialog-create", "#/", () => page.getByRole("button", { name: "New filter…" }).click()], ["dialog-help", "#/", () => page.keyboard.press("?")],
+    ["dialog-rename", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Rename…" }).click()],
+    ["dialog-delete", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Delete…" }).click()]]) {
+    await kit.go(window, hash);
+    await kit.settle(window);
+    await open();
+    await kit.until(`${name} is open`, () => page.getByRole("dialog").count());
+    await look(window, name, scheme, kit);
+    await page.keyboard.press("Escape");
+    await kit.until(`${name} is closed`, async () => (await page.getByRole("dialog").count()) === 0);
+  }
+}
+
+// A service with few filters, or none, and one that is new.
+export async function tryFew(browser, kit) {
+  for (const [name, base, rows] of [["empty", kit.empty, 0], ["one", kit.one, 1]]) {
+    for (const scheme of ["light", "dark"]) {
+      const window = await kit.open(browser, base, { colorScheme: scheme });
+      await kit.go(window, "#/");
+      await kit.until(`${name}: the filters are shown`, async () => (await window.page.locator("table.filters tbody tr").count()) === rows && (await window.page.locator(".matched").textContent()) === kit.format.plural(rows, "filter"));
+      kit.same(`${name}: one button to create a filter`, await window.page.getByRole("button", { name: "New filter…" }).count(), 1);
+      await kit.settle(window);
+      await look(window, `overview-${name}`, scheme, kit);
+      await kit.go(window, "#/gates");
+      await kit.settle(window);
+      await look(window, `gates-${name}`, scheme, kit);
+      await window.close(`${name}, ${scheme}`);
+    }
+  }
+}
+
+// Many filters: the page requests one page of rows at a time. Reports how long the first rows took and the memory.
+export async function tryLarge(browser, kit) {
+  const window = await kit.open(browser, kit.large);
+  const { page } = window;
+  const began = Date.now();
+  let sizes = 0;
+  page.on("response", async (response) => {
+    sizes = Math.max(sizes, (await response.body().catch(() => "")).length);
+  });
+  await page.goto(`${kit.large}#/`);
+  await page.locator("table.filters tbody tr").first().waitFor();
+  const first = Date.now() - began;
+  await kit.until("the number of filters is shown", async () => (await page.locator(".matched").textContent()) === kit.format.plural(window.answers.get("/api/v1/filters").json.total, "filter") && window.answers.get("/api/v1/filters").json.total >= 10000);
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  kit.check("the page has fewer than 5,000 elements", nodes < 5000, nodes);
+  kit.check("responses are at most 1 MB", sizes < 1e6, sizes);
+  await page.keyboard.press("]");
+  await kit.until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
+  await kit.until("the next page has different filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
+  const typed = Date.now();
+  await page.locator("#search").fill("tokens:0999");
+  await kit.until("the search finds one filter", async () => (await page.locator("table.filters tbody tr").count()) === 1);
+  const found = Date.now() - typed;
+  await page.locator("#search").fill("");
+  await page.getByLabel("Health").selectOption("act");
+  await kit.until("filters that need action are listed", async () => (await page.locator("tbody .health.act").count()) === (await page.locator("table.filters tbody tr").count()) && (await page.locator("table.filters tbody tr").count()) > 0);
+  await page.getByLabel("Health").selectOption("");
+  await kit.settle(window);
+  const cdp = await window.context.newCDPSession(page);
+  await cdp.send("Performance.enable");
+  const heap = (await cdp.send("Performance.getMetrics")).metrics.find((one) => one.name === "JSHeapUsedSize").value;
+  console.log(`  ${kit.format.count(window.answers.get("/api/v1/filters").json.total)} filters: first rows after ${first} ms, search ${found} ms, largest response ${kit.format.bytes(sizes)}, `
+    + `${nodes} elements, JavaScript heap ${kit.format.bytes(heap)}`);
+  await look(window, "overview-large", "light", kit);
+  await window.close("many filters");
+}
