@@ -195,6 +195,17 @@ struct redis_command_info {
     struct redis_command_argument *args;
 };
 
+/* ---- Clients --------------------------------------------------------------------------------- */
+
+enum { REDIS_CLIENT_UNIX = 1 << 4 }; /* flag of a client that uses a Unix socket */
+
+struct redis_client_info {
+    uint64_t version; /* set to 1 before the call */
+    uint64_t flags, id;
+    char address[46];
+    uint16_t port, db;
+};
+
 /* ---- Server events --------------------------------------------------------------------------- */
 
 struct redis_event {
@@ -258,6 +269,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \
     REQUIRED(RedisModuleString *, GetClientUserNameById,                               \
              (RedisModuleCtx *, uint64_t id))                                          \
+    REQUIRED(int, GetClientInfoById, (void *info, uint64_t id))                        \
     REQUIRED(RedisModuleUser *, GetModuleUserFromUserName, (RedisModuleString *))      \
     REQUIRED(void, FreeModuleUser, (RedisModuleUser *))                                \
     REQUIRED(int, ACLCheckCommandPermissions,                                          \

@@ -64,6 +64,7 @@ static void commands_flags(const struct command *c, char *text, size_t room)
     commands_add_word(text, room, c->flags & COMMAND_DENYOOM, "deny-oom");
     commands_add_word(text, room, c->flags & COMMAND_FAST, "fast");
     commands_add_word(text, room, c->flags & COMMAND_ADMIN, "admin");
+    commands_add_word(text, room, c->flags & COMMAND_NOSCRIPT, "deny-script");
     commands_add_word(text, room, c->flags & COMMAND_LOADING, "allow-loading");
     commands_add_word(text, room, c->flags & COMMAND_STALE, "allow-stale");
 }
@@ -85,7 +86,7 @@ static void commands_categories(const struct command *c, bool own, char *text,
 /* Returns the key flags, which describe how the command accesses its key. */
 static uint64_t commands_key_flags(const struct command *c)
 {
-    if (c->flags & COMMAND_READONLY) {
+    if (!(c->flags & COMMAND_WRITE)) {
         return REDIS_KEY_RO | REDIS_KEY_ACCESS;
     }
     switch (c->behavior.effect) {

@@ -172,7 +172,7 @@ static int config_set_number(const char *name, long long value, void *context,
 static const char *config_set_rate(bg_bytes text)
 {
     double rate = 0;
-    if (!args_real(text, &rate) || !(rate > 0) || rate >= 1) {
+    if (!args_share(text, &rate) || !(rate > 0) || rate >= 1) {
         return "bf-error-rate: expected a rate above 0 and below 1";
     }
     redis_settings.bf_error_rate = rate > 0.25 ? 0.25 : rate;
@@ -430,7 +430,7 @@ static const char *config_argument(bg_bytes word, bg_bytes value)
         if (!config_named(word, row->name, row->old)) {
             continue;
         }
-        if (!args_count(value, &number) || number < (uint64_t)row->least
+        if (!args_amount(value, &number) || number < (uint64_t)row->least
             || number > (uint64_t)row->most) {
             static char range[80];
             (void)snprintf(range, sizeof range,

@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "dump.h"
 #include "letters.h"
+#include "redis_client.h"
 #include "redis_config.h"
 #include "redis_import.h"
 #include "redis_memory.h"
@@ -368,6 +369,11 @@ static uint64_t host_ticks(struct host *host)
     return host_of(host)->still ? 0 : clock_nanoseconds() / 1000000;
 }
 
+static void host_disclose(struct host *host, bg_bytes name)
+{
+    redis_client_log_secret(host_of(host)->client.ctx, name);
+}
+
 static const struct host_ops host_ops = {
     .find = host_find,
     .create = host_create,
@@ -378,6 +384,7 @@ static const struct host_ops host_ops = {
     .room = host_room,
     .now = host_now,
     .ticks = host_ticks,
+    .disclose = host_disclose,
 };
 
 /* ---- Execution ------------------------------------------------------------------------------- */
@@ -671,6 +678,11 @@ static void host_handle(struct redis_host *h)
     }
     if (!command_arity_fits(h->command, h->argc)) {
         args_arity(&request);
+    } else if (h->command->flags & COMMAND_ADMIN
+               && !redis_client_may_admin(h->client.ctx)) {
+        reply_errorf(&request.reply,
+                     "NOPERM %s requires a user with admin permissions (REPLCONF)",
+                     h->command->name);
     } else if (!host_keys_fit(h)) {
         reply_error(&request.reply, ARGS_WRONGTYPE);
     } else if (host_must_wait(h)) {
@@ -691,17 +703,18 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
     if (!redis_argv_take(&words, argv, (size_t)argc)) {
         return redis.ReplyWithError(ctx, "ERR Insufficient memory");
     }
-    struct redis_host h = {
-        .host = { &host_ops, obeys ? &redis_settings_obeyed : &redis_settings, true },
-        .client = { .ctx = ctx },
-        .names = argv,
-        .argv = words.of,
-        .argc = (size_t)argc,
-        .command = command,
-        .mode = writes ? REDIS_WRITE : REDIS_READ,
-        .protocol = 2,
-        .still = obeys && writes
-    };
+    struct redis_host h = { .host = { .ops = &host_ops,
+                                      .settings = obeys ? &redis_settings_obeyed
+                                                        : &redis_settings,
+                                      .ordered = true },
+                            .client = { .ctx = ctx },
+                            .names = argv,
+                            .argv = words.of,
+                            .argc = (size_t)argc,
+                            .command = command,
+                            .mode = writes ? REDIS_WRITE : REDIS_READ,
+                            .protocol = 2,
+                            .still = obeys && writes };
     redis_memory_guard(!obeys && (!writes || command->flags & COMMAND_DENYOOM));
     host_handle(&h);
     redis_memory_guard(false);

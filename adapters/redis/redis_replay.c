@@ -14,6 +14,7 @@
 #include "args.h"
 #include "bytes.h"
 #include "error_text.h"
+#include "redis_client.h"
 #include "redis_commands.h"
 #include "redis_config.h"
 #include "redis_host.h"
@@ -424,44 +425,13 @@ static const char *replay_run(struct replay *r)
 
 /* ---- Permissions ----------------------------------------------------------------------------- */
 
-/* Returns whether the client's user may run REPLCONF, which is in the categories admin and
- * dangerous. A client without a known user (a script, another module) may not run it. */
-static bool replay_user_is_admin(RedisModuleCtx *ctx)
-{
-    static const char word[] = "REPLCONF";
-    RedisModuleString *name = redis.GetClientUserNameById(ctx, redis.GetClientId(ctx));
-    RedisModuleUser *user = name ? redis.GetModuleUserFromUserName(name) : NULL;
-    bool may = false;
-    if (user) {
-        RedisModuleString *command = redis.CreateString(ctx, word, sizeof word - 1);
-        may = redis.ACLCheckCommandPermissions(user, &command, 1) == REDIS_OK;
-        redis.FreeString(ctx, command);
-        redis.FreeModuleUser(user);
-    }
-    if (name) {
-        redis.FreeString(ctx, name);
-    }
-    return may;
-}
-
-/* Returns whether the client may run BG.REPLAY. If the server supports ACL categories for modules,
- * it has already checked permissions. Redis 7.0 does not support them, and lets every user with
- * +@all run every module command. Permissions are therefore checked here, except for commands from
- * the primary or a file. */
-static bool replay_is_allowed(RedisModuleCtx *ctx)
-{
-    return redis.SetCommandACLCategories
-           || redis.GetContextFlags(ctx) & (REDIS_CTX_REPLICATED | REDIS_CTX_LOADING)
-           || replay_user_is_admin(ctx);
-}
-
 static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     struct redis_argv words;
     if (argc < 4) {
         return redis.WrongArity(ctx);
     }
-    if (!replay_is_allowed(ctx)) {
+    if (!redis_client_may_admin(ctx)) {
         return redis.ReplyWithError(
             ctx, "NOPERM BG.REPLAY is for replication: it requires a user with replica "
                  "permissions (REPLCONF)");

@@ -113,6 +113,10 @@ class Host(service.Service):
                 return value
         raise AssertionError(f"INFO {section} has no {field}")
 
+    def wait_until_freed(self):
+        """Waits until the server's threads have freed all deleted keys, so that used_memory stays constant."""
+        wait_for(lambda: self.info("memory", "lazyfree_pending_objects") == "0", what="deleted keys to be freed")
+
 
 def replica_of(primary, *arguments, **options):
     """Starts a replica of another server."""
@@ -146,6 +150,7 @@ def run_in(program, module, tests, options):
                     shared.start()
                 shared.forget()
                 shared.ask("FLUSHALL")
+                shared.wait_until_freed()
                 result = run_one(test, shared)
             good, bad = good + (result is True), bad + (result is False)
         if shared.process is not None:

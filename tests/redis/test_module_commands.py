@@ -62,7 +62,8 @@ STORIES = {
         BG.INFO nosuch | BG.VERIFY nosuch | BG.VERIFY h | BG.DIGEST nosuch | BG.DUMP nosuch 0 | BG.DUMP h x | BG.DUMP h 999999
         BG.DUMP h 0 SIZE 0 | BG.LOAD nosuch | BG.LOAD x abc | BG.LOAD h abc | BG.PLAN 1000 0.01 | BG.PLAN x | BG.PLAN 1000 2
         BG.SHARDED KEYS big 4 | BG.SHARDED SHARD big 4 a b c | BG.SHARDED PLAN 1000000 0.01 4 | BG.SHARDED FOO | BG.SHARDED KEYS big 0
-        BG.CREATE s HASH fast SEED 5 CAPACITY 100 KIND classic ERROR 0.01 | BG.MADD s a b | BG.DIGEST s""",
+        BG.CREATE s HASH fast SEED 5 CAPACITY 100 KIND classic ERROR 0.01 | BG.MADD s a b | BG.DIGEST s
+        BG.SECRET s | BG.SECRET nosuch | BG.SECRET""",
 }
 
 
@@ -229,6 +230,40 @@ def test_replay_is_for_admins(h):
     h.ask("ACL", "DELUSER", "user")
 
 
+def test_secret_is_for_admins(h):
+    """BG.SECRET requires admin permissions and cannot be run in scripts. Each use is logged, and nothing is replicated."""
+    assert h.ask("BF.ADD", "a", "x") == 1
+    assert h.ask("BG.CREATE", "open", "HASH", "fast") == "OK"
+    changes = h.info("persistence", "rdb_changes_since_last_save")
+    key_id, secret = h.ask("BG.SECRET", "a")
+    assert h.info("persistence", "rdb_changes_since_last_save") == changes, "BG.SECRET was replicated"
+    facts = h.ask("BG.INFO", "a")
+    assert dict(zip(facts[::2], facts[1::2]))[b"key_id"] == key_id and len(bytes.fromhex(secret.decode())) == 16
+    assert bytes.fromhex(secret.decode()) in h.ask("DUMP", "a")
+    assert "has no secret" in h.ask("BG.SECRET", "open") and "no such filter" in h.ask("BG.SECRET", "none")
+    h.ask("SET", "text", "x")
+    assert h.ask("BG.SECRET", "text").startswith("WRONGTYPE")
+    assert isinstance(h.ask("EVAL", "return redis.call('BG.SECRET', KEYS[1])", 1, "a"), Error)
+    for rules in (("+@read",), ("+@all", "-@dangerous"), ("+@all", "-@admin"), ("+@all", "-bg.secret")):
+        h.ask("ACL", "SETUSER", "user", "reset", "on", "nopass", "~*", *rules)
+        with h.connect() as c:
+            assert c.ask("AUTH", "user", "x") == "OK"
+            assert str(c.ask("BG.SECRET", "a")).startswith("NOPERM"), rules
+            c.ask("MULTI")
+            queued = c.ask("BG.SECRET", "a")
+            assert isinstance(queued, Error) or isinstance(c.ask("EXEC")[0], Error), rules
+    assert "user default at 127.0.0.1 port" in h.read_log() and "read the secret of filter 'a'" in h.read_log()
+    h.ask("ACL", "SETUSER", "user", "reset", "on", "nopass", "~*", "+@all")
+    with h.connect() as c:
+        assert c.ask("AUTH", "user", "x") == "OK" and c.ask("BG.SECRET", "a") == [key_id, secret]
+        c.ask("MULTI")
+        c.ask("BG.SECRET", "a")
+        assert c.ask("EXEC") == [[key_id, secret]]
+    assert h.read_log().count("BG.SECRET: user user at 127.0.0.1 port") == 2
+    assert secret.decode() not in h.read_log() + repr(h.ask("SLOWLOG", "GET", -1))
+    h.ask("ACL", "DELUSER", "user")
+
+
 def config_name(h, name):
     """Returns the option name, with the module's prefix unless the server is Redis 8."""
     return name if h.ask("CONFIG", "GET", name) else "bloomgate." + name
@@ -372,8 +407,9 @@ def test_info(h):
     size = int(h.info("bloomgate", "bloomgate_filter_bytes"))
     assert size > 10**6, size
     grown = int(h.info("memory", "used_memory")) - before
-    assert size <= grown < size + 300000, f"the filters use {size} bytes, but used_memory has grown by {grown} bytes"
-    assert size <= h.ask("MEMORY", "USAGE", "k") <= grown
+    # The allocator rounds sizes up, and buffers of closed connections may be freed in the meantime.
+    assert abs(grown - size) < 300000, f"the filters use {size} bytes, but used_memory has grown by {grown} bytes"
+    assert size <= h.ask("MEMORY", "USAGE", "k") < size + 300000
     h.ask("DEL", "k")
     wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 

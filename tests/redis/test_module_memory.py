@@ -64,6 +64,7 @@ def make(h, kind="blocked"):
 
 
 def all_freed(h):
+    h.wait_until_freed()
     wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread to free the filters")
 
 
@@ -361,6 +362,7 @@ def test_maxmemory_is_checked_before(h):
             assert h.info("stats", "evicted_keys") == "0" and h.ask("EXISTS", *keys) == len(keys)
             assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 4 * MIB, "K", 8) == "OK", "a filter that fits was refused"
             h.ask("DEL", "k")
+        all_freed(h)
         h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 2 * MIB)
         assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "no add was refused"

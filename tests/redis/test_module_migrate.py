@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Tests bloomgate migrate. The source is a server with the module, which keeps RedisBloom's and valkey-bloom's filters
+in their own types and formats; the filters are those that RedisBloom itself created (tests/foreign/redisbloom). The
+target is the service, or another server with the module.
+usage: test_module_migrate.py MODULE --service BLOOMGATED [PART OF A NAME...]"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cluster"))
+
+import redis_host  # noqa: E402  pylint: disable=wrong-import-position
+import cluster_world  # noqa: E402  pylint: disable=wrong-import-position
+import service  # noqa: E402  pylint: disable=wrong-import-position
+
+SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../foreign/redisbloom/samples.json")
+
+
+def crc64_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x95ac9329ac4bc9b5 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC64 = crc64_table()
+
+
+def payload(value):
+    """Returns a value in the format that DUMP and RESTORE use."""
+    data = b"\x07" + value + struct.pack("<H", 9)
+    crc = 0
+    for byte in data:
+        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
+    return data + struct.pack("<Q", crc)
+
+
+def length(n):
+    if n < 64:
+        return bytes([n])
+    return b"\x80" + struct.pack(">I", n) if n < 1 << 32 else b"\x81" + struct.pack(">Q", n)
+
+
+def field(value):
+    if isinstance(value, float):
+        return length(4) + struct.pack("<d", value)
+    if isinstance(value, bytes):
+        return length(5) + length(len(value)) + value
+    return length(2) + length(value)
+
+
+def valkey_bloom(keys):
+    """Returns the output of DUMP for a valkey-bloom filter."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "filter")
+        subprocess.run([program("bloomgate"), "convert", "-q", "--from-keys", "-", "--items", str(len(keys)), "--to", "valkeybloom", path],
+                       input="\n".join(keys), text=True, check=True)
+        with open(path, "rb") as file:
+            data = file.read()
+    expansion, rate, tightening, is_random, count = struct.unpack_from("<IddBQ", data, 1)
+    assert count == 1
+    size, = struct.unpack_from("<Q", data, 30)
+    items, capacity = struct.unpack_from("<qq", data, 38 + size)
+    number = 0
+    for letter in "bloomfltr":
+        number = number << 6 | letters.index(letter)
+    fields = [1, expansion, rate, tightening, is_random, capacity, items, data[38:38 + size]]
+    return payload(length(number << 10 | 1) + b"".join(map(field, fields)) + length(0))
+
+
+def samples():
+    with open(SAMPLES, encoding="utf-8") as file:
+        return [sample for sample in json.load(file) if sample["version"] == 4]
+
+
+def program(name):
+    return os.path.join(os.path.dirname(os.path.abspath(redis_host.OPTIONS.service)), name)
+
+
+def start(source, target, *options, env=None):
+    return subprocess.Popen([program("bloomgate"), "migrate", *options, source, target], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env={**os.environ, **(env or {})})
+
+
+def migrate(source, target, *options, expect=0, env=None):
+    """Runs the command. Returns {name: result} and the messages."""
+    source, target = (end if isinstance(end, str) else f"127.0.0.1:{end.port}" for end in (source, target))
+    done = start(source, target, *options, env=env)
+    out, messages = done.communicate(timeout=service.PATIENCE)
+    assert done.returncode == expect, (done.returncode, out, messages)
+    return {line.split("\t")[1]: line.split("\t")[0] for line in out.splitlines()}, messages
+
+
+@contextlib.contextmanager
+def targets(h):
+    """Starts both kinds of targets."""
+    with service.Service(redis_host.OPTIONS.service) as s, redis_host.Host(h.program, h.module) as module:
+        yield s, module
+
+
+def fill(h):
+    """Restores all samples. Returns {name: sample}."""
+    made = {}
+    for sample in samples():
+        name = f"{sample['name']}-{len(made)}"
+        assert h.ask("RESTORE", name, 0, payload(bytes.fromhex(sample["value"]))) == "OK", name
+        made[name] = sample
+    return made
+
+
+def scandump(h, name):
+    family = "CF" if h.ask("TYPE", name) == "MBbloomCF" else "BF"
+    chunks, iterator = [], 0
+    while True:
+        iterator, data = h.ask(f"{family}.SCANDUMP", name, iterator)
+        if not iterator:
+            return chunks
+        chunks.append([iterator, data])
+
+
+def check_members(target, name, sample):
+    family = "CF" if sample["type"] == "MBbloomCF" else "BF"
+    items = [f"item:{i}" for i in range(*sample["members"])]
+    if items:
+        assert target.ask(f"{family}.MEXISTS", name, *items) == [1] * len(items), name
+
+
+def test_copies_all_samples(h):
+    made = fill(h)
+    h.ask("SET", "plain", "x")
+    h.ask("BF.RESERVE", "ours", "0.01", "100")
+    with targets(h) as both:
+        for target in both:
+            results, messages = migrate(h, target)
+            assert results == {name: "copied" for name in made}, (results, messages)
+            assert f"copied and verified: {len(made)}" in messages, messages
+            assert "skipped: 1 key of type string (not a filter)" in messages, messages
+            assert "skipped: 1 key of type bloomgate (already a Bloomgate filter" in messages, messages
+            for name, sample in made.items():
+                check_members(target, name, sample)
+                family = "CF" if sample["type"] == "MBbloomCF" else "BF"
+                absent = [f"nobody:{i}" for i in range(sample["absent"])]
+                found = [i for i, maybe in enumerate(target.ask(f"{family}.MEXISTS", name, *absent)) if maybe]
+                assert found == sample["found"], (name, "the filter's bits or hash have changed")
+            names = target.ask("KEYS", "*")
+            assert sorted(names) == sorted(name.encode() for name in made), "temporary keys are left"
+            results, messages = migrate(h, target)
+            assert set(results.values()) == {"same"}, (results, messages)
+
+
+def test_valkey_bloom_and_large_filters(h):
+    keys = [f"item:{i}" for i in range(1000)]
+    assert h.ask("RESTORE", "valkey", 0, valkey_bloom(keys)) == "OK" and h.ask("TYPE", "valkey") == "bloomfltr"
+    sample = next(sample for sample in samples() if sample["type"] == "MBbloom--")
+    assert h.ask("RESTORE", "grown", 0, payload(bytes.fromhex(sample["value"]))) == "OK"
+    for i in range(0, 100000, 10000):  # some of the layers are almost empty, and are compressed by DUMP
+        h.ask("BF.MADD", "grown", *(f"more:{j}" for j in range(i, i + 10000)))
+    with targets(h) as both:
+        for target in both:
+            results, messages = migrate(h, target)
+            assert results == {"grown": "copied", "valkey": "copied"}, (results, messages)
+            assert all(target.ask("BF.MEXISTS", "grown", *(f"more:{i}" for i in range(100000))))
+            assert target.ask("BF.MEXISTS", "valkey", *keys) == [1] * 1000
+            assert sum(target.ask("BF.MEXISTS", "valkey", *(f"nobody:{i}" for i in range(1000)))) < 50
+            target.ask("BF.ADD", "valkey", "one more")
+            assert target.ask("BF.EXISTS", "valkey", "one more") == 1
+
+
+def test_expiration(h):
+    made = fill(h)
+    short, long, *_ = made
+    with targets(h) as both:
+        for target in both:
+            h.ask("PEXPIRE", short, 3600000)
+            migrate(h, target)
+            assert 3500000 < target.ask("PTTL", short) <= 3600000
+            assert target.ask("PTTL", long) == -1
+            h.ask("PEXPIRE", short, 7200000)  # changed since the first run
+            target.ask("EXPIRE", long, 100)
+            assert set(migrate(h, target)[0].values()) == {"same"}
+            assert target.ask("PTTL", short) <= 3600000 and 0 < target.ask("PTTL", long) <= 100000  # existing filters are only compared
+            assert set(migrate(h, target, "--replace")[0].values()) == {"same"}
+            assert 7100000 < target.ask("PTTL", short) <= 7200000 and target.ask("PTTL", long) == -1
+
+
+def test_never_overwrites(h):
+    made = fill(h)
+    changed, blocked, *_ = [name for name, sample in made.items() if sample["type"] == "MBbloom--"]
+    with targets(h) as both:
+        for target in both:
+            migrate(h, target)
+            h.ask("BF.ADD", changed, f"added to the source of {target.port}")
+            assert target.ask("DEL", blocked) == 1
+            target.ask("BF.ADD", blocked, "a key of the target")
+            results, messages = migrate(h, target, expect=1)
+            assert {name for name, result in results.items() if result == "differs"} == {changed, blocked}, results
+            assert "use --replace" in messages and "the target has a different filter" in messages, messages
+            assert target.ask("BF.EXISTS", blocked, "a key of the target") == 1
+            results, _ = migrate(h, target, "--dry-run", "--replace")
+            assert results.pop(changed) == "would replace" == results.pop(blocked) and set(results.values()) == {"same"}
+            assert target.ask("BF.EXISTS", blocked, "a key of the target") == 1
+            results, _ = migrate(h, target, "--replace")
+            assert results.pop(changed) == "replaced" == results.pop(blocked) and set(results.values()) == {"same"}
+            assert target.ask("BF.EXISTS", changed, f"added to the source of {target.port}") == 1
+            check_members(target, blocked, made[blocked])
+            migrate(h, target)
+
+
+def test_dry_run_and_match(h):
+    made = fill(h)
+    one = next(iter(made))
+    with targets(h) as both:
+        for target in both:
+            results, messages = migrate(h, target, "--dry-run")
+            assert results == {name: "would copy" for name in made} and f"to copy: {len(made)}" in messages, messages
+            assert target.ask("DBSIZE") == 0
+            assert migrate(h, target, "--match", one[:-1] + "?")[0].get(one) == "copied"
+            assert target.ask("DBSIZE") < len(made)
+
+
+def test_resumes(h):
+    """The target stops answering in the middle of the migration; the second run continues."""
+    made = fill(h)
+    with targets(h) as both:
+        for target in both:
+            gate = Relay(target.port, 3)
+            running = start(f"127.0.0.1:{h.port}", f"127.0.0.1:{gate.port}", "--patience", "300ms", "--timeout", "1s")
+            out, messages = running.communicate(timeout=service.PATIENCE)
+            assert running.returncode == 4 and "run the same command again to resume" in messages, (running.returncode, messages)
+            before = len(out.splitlines())
+            assert before < len(made), out
+            results, messages = migrate(h, target)
+            assert list(results.values()).count("same") >= before and set(results.values()) == {"same", "copied"}, results
+            for name, sample in made.items():
+                check_members(target, name, sample)
+            assert target.ask("DBSIZE") == len(made), target.ask("KEYS", "*")
+
+
+def test_interrupted(h):
+    fill(h)
+    with targets(h) as (s, _):
+        gate = Relay(s.port, 3)
+        running = start(f"127.0.0.1:{h.port}", f"127.0.0.1:{gate.port}")
+        service.wait_for(lambda: gate.stopped.is_set(), what="the migration")
+        running.send_signal(signal.SIGINT)
+        _, messages = running.communicate(timeout=service.PATIENCE)
+        assert running.returncode == 130 and "run the same command again to resume" in messages, (running.returncode, messages)
+
+
+def test_filters_in_use(h):
+    """Keys that were added before the last run are on the target, although the source changes all the time."""
+    made = fill(h)
+    name = next(name for name, sample in made.items() if sample["type"] == "MBbloom--")
+    stop, added = threading.Event(), []
+
+    def add():
+        with h.connect() as c:
+            while not stop.is_set():
+                key = f"live:{len(added)}"
+                c.ask("BF.ADD", name, key)
+                added.append(key)
+
+    with targets(h) as (s, _):
+        writer = threading.Thread(target=add)
+        writer.start()
+        try:
+            time.sleep(0.2)
+            known = len(added)
+            migrate(h, s)
+            assert all(s.ask("BF.MEXISTS", name, *added[:known]))
+        finally:
+            stop.set()
+            writer.join()
+        results, _ = migrate(h, s, "--replace")
+        assert results[name] == "replaced"
+        assert all(s.ask("BF.MEXISTS", name, *added)), "a key was lost"
+
+
+def test_errors(h):
+    assert h.ask("RESTORE", "old", 0, payload(bytes.fromhex(samples()[0]["value"]))) == "OK"
+    with targets(h) as (s, module):
+        assert "the target does not support BG.LOAD" in migrate(h, Fake({}), expect=3)[1]
+        assert "source: 127.0.0.1:1: " in migrate("127.0.0.1:1", s, expect=4)[1]
+        assert "expected HOST:PORT" in migrate("nowhere", s, expect=2)[1]
+        assert "the same server" in migrate(h, h, expect=2)[1]
+        assert "require --target-tls" in migrate(h, s, "--target-tls-ca", "x", expect=2)[1]
+        module.ask("SET", "old", "a string")  # not a filter
+        results, messages = migrate(h, module, expect=1)
+        assert results == {"old": "differs"} and "WRONGTYPE" in messages, messages
+        module.ask("CONFIG", "SET", "requirepass", "secret-of-the-target")
+        assert "NOAUTH" in migrate(h, module, expect=4)[1]
+        results, _ = migrate(h, module, "--replace", env={"BLOOMGATE_TARGET_PASSWORD": "secret-of-the-target"})
+        assert results == {"old": "replaced"}
+        scan = [b"0", [b"key"]]
+        results, messages = migrate(Fake({b"SCAN": scan, b"TYPE": "MBbloom--", b"PTTL": -1, b"DUMP": b"\x07damaged" + bytes(20)}), s, expect=3)
+        assert results == {"key": "failed"} and "key: the value is damaged: its checksum does not match" in messages, messages
+        results, messages = migrate(Fake({b"SCAN": scan, b"TYPE": "MBbloom--", b"PTTL": -2, b"DUMP": None}), s)
+        assert results == {"key": "deleted"}, messages
+        results, messages = migrate(Fake({b"SCAN": scan, b"TYPE": "TopK-TYPE", b"INFO": b"# Keyspace\r\ndb0:keys=1\r\ndb3:keys=7\r\n"}), s)
+        assert "Bloomgate has no such sketch" in messages and "in databases other than 0" in messages, messages
+        for answer in redis_host.Error("NOPERM no"), b"MBbloom--", 1:
+            results, messages = migrate(Fake({b"SCAN": scan, b"TYPE": answer}), s, expect=3)
+            assert results == {"key": "failed"} and "did not report the type of this key" in messages, messages
+        assert "SCAN: NOPERM" in migrate(Fake({b"SCAN": redis_host.Error("NOPERM no")}), s, expect=4)[1]
+
+
+def test_clusters(h):
+    """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
+    names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
+    value = payload(bytes.fromhex(samples()[0]["value"]))
+    for name in names:
+        assert h.ask("RESTORE", name, 0, value) == "OK"
+    with cluster_world.World(h.program, h.module, replicas=0) as world, service.Service(redis_host.OPTIONS.service) as s:
+        results, messages = migrate(h, world.nodes[1].address())
+        assert results == {name: "copied" for name in names}, (results, messages)
+        assert sum(node.ask("DBSIZE") > 3 for node in world.nodes) == 3
+        for node in world.nodes:  # the source's own types, so that the cluster can be a source, too
+            for key in node.ask("KEYS", "*"):
+                node.ask("RESTORE", key, 0, value, "REPLACE")
+        results, messages = migrate(world.nodes[2].address(), s)
+        assert results == {name: "copied" for name in names}, (results, messages)
+
+
+class Relay:
+    """Forwards connections to a server until a number of BG.LOAD commands have passed; then nothing is answered."""
+
+    def __init__(self, port, loads):
+        self.to, self.left, self.stopped = port, loads, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            if self.stopped.is_set():
+                near.close()
+                continue
+            far = socket.create_connection(("127.0.0.1", self.to))
+            threading.Thread(target=self.pump, args=(near, far, True), daemon=True).start()
+            threading.Thread(target=self.pump, args=(far, near, False), daemon=True).start()
+
+    def pump(self, source, sink, requests):
+        while not self.stopped.is_set():
+            data = source.recv(65536)
+            if not data:
+                break
+            if requests and b"BG.LOAD" in data:
+                self.left -= 1
+                if self.left < 0:
+                    self.stopped.set()
+                    return
+            sink.sendall(data)
+
+
+class Fake:
+    """A server that gives the same reply to every request of a command."""
+
+    def __init__(self, replies):
+        self.replies = replies
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        stream = connection.makefile("rb")
+        while True:
+            line = stream.readline()
+            if not line:
+                return
+            words = [stream.read(int(stream.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+            connection.sendall(encode(self.replies.get(words[0], redis_host.Error(f"ERR unknown command '{words[0].decode()}'"))))
+
+
+def encode(reply):
+    if reply is None:
+        return b"$-1\r\n"
+    if isinstance(reply, redis_host.Error):
+        return b"-" + reply.encode() + b"\r\n"
+    if isinstance(reply, str):
+        return b"+" + reply.encode() + b"\r\n"
+    if isinstance(reply, int):
+        return b":%d\r\n" % reply
+    if isinstance(reply, bytes):
+        return b"$%d\r\n%s\r\n" % (len(reply), reply)
+    return b"*%d\r\n" % len(reply) + b"".join(map(encode, reply))
+
+
+redis_host.main(__doc__)
