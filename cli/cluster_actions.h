@@ -1,13 +1,14 @@
 /*
  * cluster_actions.h - the actions that bloomgate cluster performs on a sharded filter
- * (sharded_filter.h): adding and checking keys (cmd_cluster.c), and operations on the shards
- * (cluster_shards.c).
+ * (sharded_filter.h): adding and checking keys (cmd_cluster.c), operations on the shards
+ * (cluster_shards.c), and exporting their secrets (cluster_secrets.c).
  */
 #ifndef CLI_CLUSTER_ACTIONS_H
 #define CLI_CLUSTER_ACTIONS_H
 
 #include "command.h"
 #include "records.h"
+#include "service_link.h"
 #include "sharded_filter.h"
 
 #include <string.h>
@@ -15,11 +16,10 @@
 struct cluster_settings {
     struct common common;
     struct key_options keys;
-    const char *nodes, *user, *password_file;
-    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
-    bool tls;
+    struct login_options login;
+    const char *nodes;
     uint64_t shards, batch, replicas;
-    double wait, connect, timeout, patience; /* seconds */
+    double wait, timeout, patience; /* seconds */
     const char *kind, *hash;
     uint64_t items, seed;
     double rate;
@@ -37,10 +37,20 @@ struct cluster_work {
     const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
-/* Expands X(name) for all actions. cluster_NAME performs an action and returns an exit code. */
+/* Expands X(name, arguments, what it does, option groups) for all actions. cluster_NAME performs an
+ * action and returns an exit code. */
 #define CLUSTER_ACTIONS(X)                                                             \
-    X(create) X(add) X(check) X(info) X(merge) X(dump) X(drop) X(complete)
-#define CLUSTER_DECLARE(name) int cluster_##name(struct cluster_work *work);
+    X(create, "NAME", "create the shards, each for its share of --items", 3)           \
+    X(add, "NAME [KEYS...]", "add keys from files or stdin", 4)                        \
+    X(check, "NAME [KEYS...]", "print the lines that the filter may contain", 4)       \
+    X(info, "NAME", "print sizes, rates, and the node of each shard", 3)               \
+    X(merge, "NAME OTHER...", "add all keys from other filters", 3)                    \
+    X(dump, "NAME PREFIX", "write the shards to PREFIX.0, PREFIX.1 and so on", 3)      \
+    X(secrets, "NAME FILE", "add the secrets of the shards to the keyring FILE", 3)    \
+    X(drop, "NAME", "delete the shards", 3)                                            \
+    X(complete, "NAME", "mark all shards as complete after keys were added again", 3)
+#define CLUSTER_DECLARE(name, usage, does, groups)                                     \
+    int cluster_##name(struct cluster_work *work);
 CLUSTER_ACTIONS(CLUSTER_DECLARE)
 #undef CLUSTER_DECLARE
 

@@ -41,7 +41,7 @@ static const struct option bench_table[] = {
     OPT_RATE("rate", 'p', rate, "P", "false-positive rate (default: 1%)"),
     OPT_COUNT("most", 'm', most, "N",
               "maximum number of distinct keys in memory (default: 1M)"),
-    OPT_FLAG("json", 0, json, "print JSON"),
+    OPT_FLAG("json-output", 0, json, "print JSON"),
     OPT_TEXT("plot", 0, plot, "FILE.svg", "write charts to FILE.svg"),
     OPT_FLAG("force", 'f', force, "overwrite FILE.svg"),
     OPT_END,

@@ -24,6 +24,7 @@
 #include "parts.h"
 #include "save_options.h"
 #include "spec_options.h"
+#include "spool.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -63,6 +64,8 @@ static const struct option build_table[] = {
 
 /* The capacity of the first layer of a scalable filter if the number of keys is unknown. */
 enum { BUILD_FIRST_LAYER = 1 << 20 };
+
+enum { BUILD_CUT = 1024 }; /* length of the description of the records */
 
 /*
  * Hashes of keys in order of arrival, including duplicates. A bg_builder creates a filter from a
@@ -226,16 +229,10 @@ static bool build_is_divided(const struct build *b)
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need as much space as other keys. If there are many keys, the additional space is
- * negligible and is not reserved, except for kinds that accept only a limited number of keys. */
-static void build_count_canaries(struct build *b)
+/* A window forgets its canaries, so it has none. */
+static bool build_has_canaries(const struct build *b)
 {
-    const bool limited =
-        (bg_kind_traits((bg_kind)b->spec.kind) & BG_TRAIT_FILLS_UP) != 0;
-    if (b->spec.items && !b->options->no_canaries
-        && (limited || b->spec.items < 100 * (uint64_t)BG_CANARY_COUNT)) {
-        b->spec.items += BG_CANARY_COUNT;
-    }
+    return !b->options->no_canaries && b->spec.kind != BG_KIND_WINDOW;
 }
 
 static int build_make_filter(struct build *b)
@@ -254,9 +251,9 @@ static int build_make(struct build *b)
 {
     bg_errinfo why;
     spec_record(&b->spec, b->made);
+    b->spec.canaries = build_has_canaries(b) ? BG_CANARY_COUNT : 0;
     b->spec.hash = b->secret.hash;
     if (!build_collects(b)) {
-        build_count_canaries(b);
         return build_make_filter(b);
     }
     b->piles = (bg_kind_traits((bg_kind)b->spec.kind) & BG_TRAIT_REMOVE) != 0;
@@ -268,19 +265,26 @@ static int build_make(struct build *b)
 
 /* ---- Input identity -------------------------------------------------------------------------- */
 
-/* Describes how the input is split into records and fields; the recipe is not included. */
-static void build_cut(const struct build *b, char text[256])
+/* Describes how the input is split into records and fields; the recipe is not included. Options
+ * that version 0.1 did not have are appended only if they are set, so that its checkpoints remain
+ * valid. */
+static void build_cut(const struct build *b, char text[BUILD_CUT])
 {
     const struct key_format *f = &b->format;
-    (void)snprintf(text, 256, "%d %d %d %" PRIu64 " %d %d", (int)f->records,
-                   f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
+    const struct key_options *o = &b->options->keys;
+    (void)snprintf(text, BUILD_CUT, "%d %d %d %" PRIu64 " %d %d%s%s%s%s%s%s",
+                   (int)f->records, f->separator, f->delimiter, f->field, f->crlf,
+                   b->input.raw, f->header ? " header" : "",
+                   f->blanks ? " whitespace" : "", f->name ? " name " : "",
+                   f->name ? f->name : "", o->json ? " json " : "",
+                   o->json ? o->json : "");
 }
 
 /* Computes a number that identifies the content of all input files and how they are split into
  * records. The number is the same for copies of the files on other machines. */
 static int build_identify_whole(const struct build *b, uint64_t *whole)
 {
-    char text[256];
+    char text[BUILD_CUT];
     int code = CLI_OK;
     build_cut(b, text);
     *whole = identity_text(text);
@@ -355,7 +359,8 @@ static int build_finish_pile(struct build *b)
 {
     enum { BATCH = 1 << 20 };
     bg_err err = BG_OK;
-    b->spec.items = b->pile.count ? b->pile.count : 1;
+    const size_t keys = b->pile.count - b->spec.canaries;
+    b->spec.items = keys ? keys : 1;
     const int code = build_make_filter(b);
     for (size_t at = 0, done = 0, news; at < b->pile.count && !code && !err;
          at += done) {
@@ -395,7 +400,6 @@ static int build_save(struct build *b, const char *path, const char *note)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     char metadata[BG_METADATA_MAX], notes[BG_METADATA_MAX], part[PARTS_LINE] = "";
-    bg_errinfo why;
     if (b->input.part.n > 1) {
         parts_line((uint32_t)b->input.part.i, (uint32_t)b->input.part.n, b->whole,
                    part);
@@ -409,9 +413,9 @@ static int build_save(struct build *b, const char *path, const char *note)
     how.context = &b->progress;
     memcpy(how.key_id, b->secret.key_id, sizeof how.key_id);
     progress_begin(&b->progress, "saving");
-    const bg_err err = bg_save(b->filter, path, &how, &why);
+    const int code = filter_save(b->filter, path, &how);
     progress_end(&b->progress);
-    return err ? say_error(path, &why) : CLI_OK;
+    return code;
 }
 
 static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
@@ -429,7 +433,7 @@ static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
 static bool build_canaries(struct build *b)
 {
     bool good = true;
-    for (uint32_t i = 0; i < BG_CANARY_COUNT && !b->options->no_canaries && good; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT && build_has_canaries(b) && good; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(b->options->generation, i, key);
         good = build_canary(b, key);
@@ -459,7 +463,7 @@ static int build_partial(const struct build *b, char path[BUILD_PATH])
 static uint64_t build_fingerprint(const struct build *b)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    char cut[256], text[512];
+    char cut[BUILD_CUT], text[BUILD_CUT + 64];
     build_cut(b, cut);
     (void)snprintf(text, sizeof text, "%s %" PRIu64 "/%" PRIu64 " %zu", cut,
                    b->input.part.i, b->input.part.n, b->input.count);
@@ -646,6 +650,7 @@ static int build_run(struct build *b)
                              .threads = flow_threads(b->options->threads),
                              .progress = &b->progress,
                              .tells_empty = true,
+                             .resumed = b->options->resume,
                              .work = b->builder ? build_hash : build_add,
                              .deliver = b->builder ? build_collect : NULL,
                              .context = b };
@@ -654,8 +659,7 @@ static int build_run(struct build *b)
     const int code =
         b->options->checkpoint > 0 ? build_run_legs(b) : flow_run(&b->flow);
     progress_end(&b->progress);
-    flow_end(&b->flow);
-    return code;
+    return flow_end(&b->flow, code);
 }
 
 static void build_tell(const struct build *b, double seconds)
@@ -664,13 +668,13 @@ static void build_tell(const struct build *b, double seconds)
     if (bg_filter_get_info(b->filter, &info)) {
         return;
     }
-    say_note("%s: %s, %s keys, %s, false-positive rate %s, %s", b->path,
-             bg_kind_name(bg_filter_kind(b->filter)), COUNT_TEXT(atomic_load(&b->keys)),
-             BYTES_TEXT(bg_filter_size_bytes(b->filter)), RATE_TEXT(info.rate),
-             SECONDS_TEXT(seconds));
-    if (info.rate > b->spec.rate) { /* a small filter is better than requested */
-        saving_warn(&info, "increase --items");
-    }
+    const uint64_t keys = atomic_load(&b->keys);
+    say_note("%s: %s, %s key%s, %s, false-positive rate %s, %s",
+             spool_target_name(b->path), bg_kind_name(bg_filter_kind(b->filter)),
+             COUNT_TEXT(keys), keys == 1 ? "" : "s",
+             BYTES_TEXT(bg_filter_size_bytes(b->filter)),
+             RATE_OF_TEXT(info.rate, info.design_rate), SECONDS_TEXT(seconds));
+    saving_warn(&info, "increase --items");
 }
 
 static int build_read_shard(const char *text, struct input_part *part)
@@ -695,13 +699,13 @@ static int build_read_shard(const char *text, struct input_part *part)
 static int build_may_write(const struct build *b)
 {
     struct stat about;
-    const bool other = !b->options->force && stat(b->path, &about) == 0
-                       && S_ISREG(about.st_mode) && about.st_size > 0
-                       && !filter_looks_ours(b->path);
+    const bool other = !b->options->force && !spool_is_standard(b->path)
+                       && stat(b->path, &about) == 0 && S_ISREG(about.st_mode)
+                       && about.st_size > 0 && !filter_looks_ours(b->path);
     return other ? say_usage("%s: already exists and is not a bloomgate filter; OUT "
                              "must come before KEYS",
                              b->path)
-                 : filter_claim(b->path, b->options->force);
+                 : filter_claim_output(b->path, b->options->force);
 }
 
 /* A note must not contain a line in the format in which bloomgate records the key conversion or an
@@ -732,6 +736,9 @@ static int build_check(const struct build *b)
     }
     if (!(b->options->checkpoint > 0) && !b->options->resume) {
         return CLI_OK;
+    }
+    if (spool_is_standard(b->path)) {
+        return say_usage("--checkpoint and --resume require a file as OUT, not stdout");
     }
     if (build_is_static((bg_kind)b->spec.kind)) {
         return say_usage("--checkpoint and --resume do not support kind %s, which is "
@@ -836,7 +843,7 @@ const struct command command_build = {
         "keys. Keys from a pipe are added to a scalable filter, which starts with a "
         "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other "
         "--kind, the keys are first collected in memory, which takes 8 bytes per "
-        "key. Files compressed with gzip or zstd are decompressed.\n\nKey "
+        "key. Files compressed with gzip, zstd, xz, bzip2 or lz4 are decompressed.\n\nKey "
         "conversions (--trim, --lower, --as) are recorded in the file, and bloomgate "
         "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),

@@ -11,6 +11,7 @@
 #include "filter_file.h"
 #include "json.h"
 #include "number.h"
+#include "spool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -231,7 +232,7 @@ static int canary_keys(const struct canary_options *o,
         if (code) {
             return code;
         }
-        if (bg_file_get_info(arguments->items[0], &about, &why)) {
+        if (bg_file_get_info(spool_path(arguments->items[0]), &about, &why)) {
             return say_error(arguments->items[0], &why);
         }
         generation = about.generation;

@@ -11,6 +11,7 @@
 #include "flow.h"
 #include "number.h"
 #include "save_options.h"
+#include "spool.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -33,7 +34,8 @@ struct change {
     struct filter_file file;
     struct key_format format;
     struct saving saving;
-    const char *name; /* the name of the target, for messages */
+    const char *output; /* OUT; NULL to change the file in place */
+    const char *name;   /* the name of the target, for messages */
     char to[CLAIM_PATH];
     bool refuses; /* whether filters of this kind can become full */
     atomic_uint_fast64_t keys, changed;
@@ -54,15 +56,19 @@ static int change_expect_no_pointer(const struct change *c)
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;
-    c->name = o->output ? o->output : path;
-    if (!o->output) {
+    /* A filter from stdin cannot be changed in place. */
+    const bool in_place = !o->output && !spool_is_standard(path);
+    c->output = in_place ? NULL : o->output ? o->output : "-";
+    c->name = in_place ? path : spool_target_name(c->output);
+    if (in_place) {
         const int code =
             access(path, F_OK) == 0 ? claim_target(path, c->to) : say_errno(path);
         return code ? code : change_expect_no_pointer(c);
     }
-    const int n = snprintf(c->to, sizeof c->to, "%s", o->output);
-    return n < (int)sizeof c->to ? filter_claim(o->output, o->save.force)
-                                 : say_refused("%s: path is too long", o->output);
+    const char *to = c->output;
+    const int n = snprintf(c->to, sizeof c->to, "%s", to);
+    return n < (int)sizeof c->to ? filter_claim_output(to, o->save.force)
+                                 : say_refused("%s: path is too long", to);
 }
 
 static int change_check_foreign(struct change *c)
@@ -77,7 +83,7 @@ static int change_check_foreign(struct change *c)
     if (c->options->save.generation) {
         return say_usage("--generation requires a bloomgate file");
     }
-    if (!c->options->output) {
+    if (!c->output) {
         code = foreign_is_alone(c->file.foreign, c->file.path, &alone);
     }
     return code || alone
@@ -121,7 +127,7 @@ static int change_begin(struct change *c, const struct change_options *options,
     code = code ? code : change_place(c, path);
     code = code
                ? code
-               : filter_open(options->output ? path : c->to, &options->open,
+               : filter_open(c->output ? path : c->to, &options->open,
                              flow_threads(options->threads) == 1 ? FILTER_EXCLUSIVE : 0,
                              c->format.form, &c->file);
     if (!code) {
@@ -213,7 +219,7 @@ static void add_tell(struct change *c)
     say_note("%s: keys added: %s, definitely new: %s", c->name,
              COUNT_TEXT(atomic_load(&c->keys)), COUNT_TEXT(atomic_load(&c->changed)));
     if (c->file.filter) {
-        saving_tell(c->file.filter, c->name);
+        saving_tell(c->file.filter, c->name, "build a larger filter");
     }
 }
 
@@ -325,7 +331,7 @@ static void remove_tell(struct change *c)
     const uint64_t removed = atomic_load(&c->changed);
     say_note("%s: keys removed: %s, definitely not in the filter: %s", c->name,
              COUNT_TEXT(removed), COUNT_TEXT(atomic_load(&c->keys) - removed));
-    saving_tell(c->file.filter, c->name);
+    saving_tell(c->file.filter, c->name, "build a larger filter");
 }
 
 static int remove_command(void *options, const struct arguments *arguments)

@@ -111,19 +111,17 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
 
-/* Reports a filter that holds too many keys, because many of its answers are wrong. Reads only a
- * sample of a large filter. Kinds that refuse keys when they are full keep a low rate. */
-static void check_note_overfull(const struct filter_file *file)
+/* Reports a filter that misses its rate, because many of its answers are wrong. Reads only a sample
+ * of a large filter. */
+static void check_note_rate(const struct filter_file *file)
 {
     enum { SAMPLE = 1 << 20 };
     bg_filter_info info = { .struct_size = sizeof info };
     if (!say_is_quiet() && file->filter
         && !bg_filter_sample_info(file->filter, SAMPLE, &info) && !info.degraded
-        && filter_is_overfull(&info)
-        && !(bg_kind_traits(info.kind) & BG_TRAIT_FILLS_UP)) {
-        say_note("%s: holds more keys than its capacity of %s; its false-positive rate "
-                 "is %s; build a larger filter",
-                 file->path, COUNT_TEXT(info.design_items), RATE_TEXT(info.rate));
+        && filter_misses_rate(&info)) {
+        say_note("%s: %s; build a larger filter", file->path,
+                 filter_show_rate(&info, (char[FILTER_RATE_TEXT]){ "" }));
     }
 }
 
@@ -139,7 +137,7 @@ static int check_open(struct check *c, const char *first)
             break;
         }
         c->count++;
-        check_note_overfull(file);
+        check_note_rate(file);
         if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
             code = say_data("%s and %s: keys were converted differently ('%s' and "
                             "'%s'); check them separately",
@@ -155,6 +153,9 @@ static int check_run(struct check *c, const struct arguments *arguments)
     const struct check_options *o = c->options;
     struct flow flow = { .format = &c->format,
                          .threads = flow_threads(o->threads),
+                         .header = o->count || o->common.quiet ? NULL
+                                   : o->annotate               ? flow_print_annotated
+                                                               : flow_print_header,
                          .work = check_work,
                          .deliver = check_deliver,
                          .context = c };

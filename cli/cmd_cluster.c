@@ -29,23 +29,10 @@ static const struct option cluster_table[] = {
               "replicas that must acknowledge an add (default: 0)"),
     OPT_SECONDS("wait", 0, wait, "T",
                 "time to wait for replicas per attempt (default: 1s)"),
-    OPT_SECONDS("connect-timeout", 0, connect, "T",
-                "connect timeout (default: --timeout)"),
     OPT_SECONDS("timeout", 0, timeout, "T", "reply timeout (default: 5s)"),
     OPT_SECONDS("patience", 0, patience, "T",
                 "how long to retry after the last reply (default: 30s)"),
     OPT_COUNT("batch", 0, batch, "N", "keys per command (default: 500)"),
-    OPT_TEXT("user", 0, user, "NAME",
-             "user name; set the password in BLOOMGATE_PASSWORD"),
-    OPT_TEXT("password-file", 0, password_file, "FILE",
-             "file whose first line is the password"),
-    OPT_FLAG("tls", 0, tls, "connect with TLS"),
-    OPT_TEXT("tls-ca", 0, tls_ca, "FILE",
-             "trusted CA certificates (default: OS trust store)"),
-    OPT_TEXT("tls-cert", 0, tls_cert, "FILE", "client certificate"),
-    OPT_TEXT("tls-key", 0, tls_key, "FILE", "private key of the client certificate"),
-    OPT_TEXT("tls-name", 0, tls_name, "NAME",
-             "expected certificate name (default: host; *: any)"),
     OPT_END,
 };
 
@@ -87,6 +74,8 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
+static bool check_work(struct flow *flow, struct chunk *chunk);
+
 /* Reads the keys from all files and passes them to `work`, one chunk at a time. */
 static int keys_run(struct cluster_keys *k, const char *what,
                     bool (*work)(struct flow *flow, struct chunk *chunk))
@@ -97,6 +86,9 @@ static int keys_run(struct cluster_keys *k, const char *what,
     struct flow flow = {
         .format = &k->format, .threads = 1, .work = work, .context = k
     };
+    if (o->acknowledged || (work == check_work && !o->count)) { /* prints records */
+        flow.header = o->annotate ? flow_print_annotated : flow_print_header;
+    }
     return code ? code
                 : flow_files(&flow, arguments->items + 2, arguments->count - 2,
                              o->keys.raw, what);
@@ -235,12 +227,17 @@ int cluster_check(struct cluster_work *work)
 
 typedef int cluster_action(struct cluster_work *work);
 
-#define ACTION_RUN(name) cluster_##name,
+#define ACTION_RUN(name, usage, does, groups) cluster_##name,
 static cluster_action *const cluster_runs[] = { CLUSTER_ACTIONS(ACTION_RUN) };
 #undef ACTION_RUN
-#define ACTION_NAME(name) #name,
+#define ACTION_NAME(name, usage, does, groups) #name,
 static const char *const cluster_actions[] = { CLUSTER_ACTIONS(ACTION_NAME) NULL };
 #undef ACTION_NAME
+#define ACTION_HELP(name, usage, does, groups) { #name, usage, does, groups },
+static const struct command_action cluster_help[] = {
+    CLUSTER_ACTIONS(ACTION_HELP){ NULL, NULL, NULL, 0 },
+};
+#undef ACTION_HELP
 
 static cluster_action *cluster_find_action(const char *name)
 {
@@ -252,7 +249,7 @@ static cluster_action *cluster_find_action(const char *name)
     }
     (void)say_usage(
         "action: found '%s', expected create, add, check, info, merge, dump, "
-        "drop or complete%s",
+        "secrets, drop or complete%s",
         name, SAY_HINT(nearest_name(name, cluster_actions, n)));
     return NULL;
 }
@@ -266,20 +263,9 @@ int cluster_say(const struct cluster_work *work, const bg_errinfo *why)
     return say_error(why->code == BG_EINVAL ? NULL : work->name, why);
 }
 
-static uint32_t cluster_milliseconds(double seconds)
-{
-    const double most = 1e9;
-    return seconds <= 0            ? 0
-           : seconds > most / 1000 ? (uint32_t)most
-           : seconds < 0.001       ? 1
-                                   : (uint32_t)(seconds * 1000);
-}
-
 static int cluster_connect(struct cluster_work *w)
 {
     const struct cluster_settings *o = w->settings;
-    const char *password =
-        getenv("BLOOMGATE_PASSWORD"); /* NOLINT(concurrency-mt-unsafe) */
     const char *nodes =
         o->nodes ? o->nodes
                  : getenv("BLOOMGATE_CLUSTER"); /* NOLINT(concurrency-mt-unsafe) */
@@ -290,25 +276,15 @@ static int cluster_connect(struct cluster_work *w)
     if (o->batch > 100000 || o->replicas > 1000) {
         return say_usage("--batch must be at most 100000, --replicas at most 1000");
     }
-    if (!o->tls && (o->tls_ca || o->tls_cert || o->tls_key || o->tls_name)) {
-        return say_usage(
-            "--tls-ca, --tls-cert, --tls-key and --tls-name require --tls");
+    struct cluster_options how = { .nodes = nodes,
+                                   .timeout = login_milliseconds(o->timeout),
+                                   .patience = login_milliseconds(o->patience),
+                                   .replicas = (uint32_t)o->replicas,
+                                   .wait = login_milliseconds(o->wait) };
+    const int code = login_read(&o->login, &how);
+    if (code) {
+        return code;
     }
-    const struct cluster_options how = { .nodes = nodes,
-                                         .user = o->user,
-                                         .password = password,
-                                         .password_file = o->password_file,
-                                         .tls = { .on = o->tls,
-                                                  .ca = o->tls_ca,
-                                                  .cert = o->tls_cert,
-                                                  .key = o->tls_key,
-                                                  .name = o->tls_name },
-                                         .connect = cluster_milliseconds(o->connect),
-                                         .timeout = cluster_milliseconds(o->timeout),
-                                         .patience = cluster_milliseconds(o->patience),
-                                         .replicas = (uint32_t)o->replicas,
-                                         .wait = cluster_milliseconds(o->wait),
-                                         .stop_fd = stop_fd() };
     if (cluster_open(&how, &w->cluster, &why)) {
         return say_error(NULL, &why);
     }
@@ -347,13 +323,12 @@ const struct command command_cluster = {
         "the bloomgate module. Each key belongs to one shard. A single Redis or "
         "bloomgated server also works. Use the same --shards every time. bloomgate "
         "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
-        "provide the nodes.\n\ncreate NAME creates the shards, each large enough for "
-        "its share of --items. add NAME [KEYS...] and check NAME [KEYS...] read keys "
-        "from files or stdin. info NAME prints sizes, rates, and the node of each "
-        "shard. merge NAME OTHER... adds all keys from other filters, which must "
-        "have the same number of shards and the same parameters. dump NAME PREFIX "
-        "writes the shards to the files PREFIX.0, PREFIX.1 and so on. drop NAME "
-        "deletes the shards.\n\nA server that restarts may have lost acknowledged "
+        "provide the nodes.\n\nThe filters of a "
+        "merge must have the same number of shards and the same parameters.\n\nThe files "
+        "that dump writes contain no secrets. secrets adds the secrets of the shards "
+        "to a keyring, which is created if necessary, so that check --keyring can query "
+        "these files. It requires admin permissions (BG.SECRET), and the servers log "
+        "it.\n\nA server that restarts may have lost acknowledged "
         "keys, even with --replicas. Its shards then never answer \"no\": check "
         "fails, or with --open reports their keys as \"maybe\". Add all keys again, "
         "then run complete NAME to mark all shards as complete.\n\nIf a slot moves "
@@ -369,12 +344,14 @@ const struct command command_cluster = {
     .size = sizeof(struct cluster_settings),
     .arguments = { 2, COMMAND_ANY, "expected an action and the NAME of a filter" },
     .uses = { OPT_GROUP("Cluster", cluster_table),
-              OPT_GROUP("Actions", cluster_create_table),
+              { &login_options_group, offsetof(struct cluster_settings, login) },
+              OPT_GROUP("Action", cluster_create_table),
               { &key_options_group, offsetof(struct cluster_settings, keys) } },
     .examples = { { "bloomgate cluster -C node1:6379 create -n 1e9 -p 0.1% seen",
                     "create a filter of 16 shards for a billion keys" },
                   { "bloomgate cluster -C node1:6379 add -w 1 seen urls.txt",
                     "add each line to a primary and a replica" } },
     .words = cluster_actions,
+    .actions = cluster_help,
     .run = cluster_command,
 };

@@ -32,7 +32,6 @@ static enum complete_value complete_value(const struct option *option)
     case OPTION_TEXT:
     case OPTION_LIST: return COMPLETE_FILES;
     case OPTION_COUNT:
-    case OPTION_ORDINAL:
     case OPTION_BYTES:
     case OPTION_REAL:
     case OPTION_RATE:

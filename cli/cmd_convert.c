@@ -11,6 +11,7 @@
 #include "flow.h"
 #include "number.h"
 #include "save_options.h"
+#include "spool.h"
 
 #include <string.h>
 
@@ -75,7 +76,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     code = saving_begin(&o->save, &like, &saving);
     code = code ? code : saving_write(&saving, filter, to);
     if (!code) {
-        saving_tell(filter, to);
+        saving_tell(filter, to, "build a larger filter");
     }
     bg_filter_free(filter);
     return code;
@@ -232,7 +233,8 @@ static int convert_keys(const struct convert_options *o, const char *to)
     code = code ? code : convert_read_keys(o, &format, &k);
     code = code ? code : foreign_save(k.foreign, to);
     if (!code) {
-        say_note("%s: %s, %s keys", to, filter_formats[o->to], COUNT_TEXT(k.keys));
+        say_note("%s: %s, %s keys", spool_target_name(to), filter_formats[o->to],
+                 COUNT_TEXT(k.keys));
     }
     bg_foreign_free(k.foreign);
     return code;
@@ -252,7 +254,7 @@ static int convert_command(void *options, const struct arguments *arguments)
         return say_usage("--items, --rate and --seed require --from-keys");
     }
     const char *to = arguments->items[arguments->count - 1];
-    const int code = filter_claim(to, o->save.force);
+    const int code = filter_claim_output(to, o->save.force);
     if (code) {
         return code;
     }

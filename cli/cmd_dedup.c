@@ -321,14 +321,73 @@ struct dedup {
     struct drops drops;
     pthread_mutex_t turn; /* with --unordered, protects the fields below and stdout */
     uint64_t lines, selected;
+    uint64_t keyless; /* lines without the field that contains the key */
 };
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t news)
+/* The result of adding a chunk: the numbers of new keys, and of lines without a key. */
+struct dedup_sum {
+    size_t news, keyless;
+};
+
+static void dedup_account(struct dedup *d, const struct chunk *chunk,
+                          struct dedup_sum sum)
 {
+    const size_t firsts = sum.news + sum.keyless;
     d->lines += chunk->count;
-    d->selected += d->options->duplicates ? chunk->count - news : news;
+    d->keyless += sum.keyless;
+    d->selected += d->options->duplicates ? chunk->count - firsts : firsts;
+}
+
+/* Moves the hashes of the lines that have keys to the start. Returns their number. */
+static size_t dedup_pack(struct chunk *chunk)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (!keys_are_missing(chunk, i)) {
+            chunk->hashes[n++] = chunk->hashes[i];
+        }
+    }
+    return n;
+}
+
+/* Moves the answers for the first n lines that have keys to the positions of these lines. Lines
+ * without a key count as new. Proceeds from the end, so that no answer is overwritten before it is
+ * moved. */
+static void dedup_unpack(struct chunk *chunk, size_t n)
+{
+    uint64_t *bits = chunk->answers;
+    for (size_t i = chunk->count; i-- > 0;) {
+        const bool keyless = keys_are_missing(chunk, i);
+        n -= !keyless;
+        const uint64_t bit = keyless ? 1 : bits[n / DROPS_WORD] >> n % DROPS_WORD & 1;
+        bits[i / DROPS_WORD] &= ~(UINT64_C(1) << i % DROPS_WORD);
+        bits[i / DROPS_WORD] |= bit << i % DROPS_WORD;
+    }
+}
+
+/* Adds the keys of a chunk. A line without the field has no key: it is not added, and never equals
+ * another line. */
+static struct dedup_sum dedup_add(struct dedup *d, struct chunk *chunk)
+{
+    if (!chunk->odd.missing) {
+        return (struct dedup_sum){ drops_add(&d->drops, chunk), 0 };
+    }
+    const size_t all = chunk->count, keyed = dedup_pack(chunk);
+    chunk->count = keyed;
+    const size_t news = drops_add(&d->drops, chunk), added = chunk->count;
+    chunk->count = all;
+    if (added
+        < keyed) { /* full: the chunk ends before the first key that was refused */
+        size_t end = 0;
+        for (size_t n = 0; keys_are_missing(chunk, end) || n < added; end++) {
+            n += !keys_are_missing(chunk, end);
+        }
+        chunk->count = end;
+    }
+    dedup_unpack(chunk, added);
+    return (struct dedup_sum){ news, chunk->count - added };
 }
 
 static bool dedup_hash(struct flow *flow, struct chunk *chunk)
@@ -356,7 +415,7 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     if (!dedup_goes_on(flow)) {
         return false;
     }
-    dedup_account(d, chunk, drops_add(&d->drops, chunk));
+    dedup_account(d, chunk, dedup_add(d, chunk));
     return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
@@ -386,10 +445,10 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
     if (!dedup_hash(flow, chunk)) {
         return false;
     }
-    const size_t news = drops_add(&d->drops, chunk);
+    const struct dedup_sum sum = dedup_add(d, chunk);
     dedup_select(d, chunk);
     (void)pthread_mutex_lock(&d->turn);
-    dedup_account(d, chunk, news);
+    dedup_account(d, chunk, sum);
     const bool good = d->options->count || dedup_print(flow, chunk);
     (void)pthread_mutex_unlock(&d->turn);
     return good && dedup_goes_on(flow);
@@ -397,10 +456,15 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
 
 /* ---- Summary --------------------------------------------------------------------------------- */
 
+static uint64_t dedup_dropped(const struct dedup *d)
+{
+    return d->lines - d->drops.unique - d->keyless;
+}
+
 /* Returns the expected number of wrongly dropped lines, limited to the number of dropped lines. */
 static double dedup_wrong(const struct dedup *d)
 {
-    const double dropped = (double)(d->lines - d->drops.unique);
+    const double dropped = (double)dedup_dropped(d);
     return d->drops.wrong < dropped ? d->drops.wrong : dropped;
 }
 
@@ -431,17 +495,14 @@ static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_
 static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
 {
     char wrong[2 * NUMBER_TEXT];
-    say_note("%s lines, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
-             COUNT_TEXT(d->lines), COUNT_TEXT(d->drops.unique),
-             COUNT_TEXT(d->lines - d->drops.unique),
-             d->options->duplicates ? "seen before" : "dropped",
-             dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
-             BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
-    if (filter_is_overfull(info)) {
-        say_warning("the filter has a capacity of %s keys and holds about %s: new "
-                    "lines are now wrongly dropped at a rate of %s",
-                    COUNT_TEXT(info->design_items),
-                    COUNT_TEXT((uint64_t)info->items.value), RATE_TEXT(info->rate));
+    say_note(
+        "%s lines, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
+        COUNT_TEXT(d->lines), COUNT_TEXT(d->drops.unique), COUNT_TEXT(dedup_dropped(d)),
+        d->options->duplicates ? "seen before" : "dropped", dedup_show_wrong(d, wrong),
+        bg_kind_name(info->kind), BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
+    if (filter_misses_rate(info)) {
+        say_warning("the filter %s: new lines are now wrongly dropped at that rate",
+                    filter_show_rate(info, (char[FILTER_RATE_TEXT]){ "" }));
     }
 }
 
@@ -451,7 +512,8 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
     json_begin_to(&json, d->stats, "bloomgate.dedup.1");
     json_count(&json, "lines", d->lines);
     json_count(&json, "unique", d->drops.unique);
-    json_count(&json, "duplicates", d->lines - d->drops.unique);
+    json_count(&json, "duplicates", dedup_dropped(d));
+    json_count(&json, "without_key", d->keyless);
     json_real(&json, "wrongly_dropped_expected", dedup_wrong(d));
     json_real(&json, "wrongly_dropped_share", dedup_wrong_share(d));
     json_text(&json, "kind", bg_kind_name(info->kind));
@@ -459,7 +521,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
     json_real(&json, "filter_items", info->items.value);
     json_count(&json, "filter_design_items", info->design_items);
     json_real(&json, "filter_rate", info->rate);
-    json_bool(&json, "overfull", filter_is_overfull(info));
+    json_bool(&json, "overfull", filter_misses_rate(info));
     json_end(&json);
     const bool good = fflush(d->stats) == 0 && !ferror(d->stats);
     return good ? CLI_OK : say_errno(d->options->stats);
@@ -494,6 +556,8 @@ static int dedup_flow(struct dedup *d)
     struct flow flow = { .input = &d->input,
                          .format = &d->format,
                          .threads = dedup_threads(o),
+                         .keyless = "they are not compared",
+                         .header = o->count ? NULL : flow_print_header,
                          .work = dedup_hash,
                          .deliver = dedup_deliver,
                          .write = o->count ? NULL : dedup_write,
@@ -578,6 +642,9 @@ static int dedup_begin(struct dedup *d, const struct arguments *arguments)
     if (o->stats && strcmp(o->stats, "-") == 0) {
         return say_usage("--stats -: stdout is reserved for lines; use a file or "
                          "/dev/stderr");
+    }
+    if (o->seen.state && strcmp(o->seen.state, "-") == 0) {
+        return say_usage("--state -: expected a file, not stdin or stdout");
     }
     int code = keys_format(&o->keys, &d->format);
     code = code ? code

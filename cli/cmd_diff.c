@@ -10,6 +10,7 @@
 #include "filter_file.h"
 #include "json.h"
 #include "number.h"
+#include "spool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,12 +87,12 @@ static int diff_compare(const struct diff_options *o, struct diff *d)
     if (code) {
         return code;
     }
-    if (bg_file_get_info(d->a, &d->about_a, &why)) {
-        return say_error(d->a, &why);
+    const char *a = spool_path(d->a), *b = spool_path(d->b);
+    if (bg_file_get_info(a, &d->about_a, &why)) {
+        return say_error(spool_name(d->a), &why);
     }
-    if (bg_file_get_info(d->b, &d->about_b, &why)
-        || bg_file_diff(d->a, d->b, &d->found, &why)) {
-        return say_error(d->b, &why);
+    if (bg_file_get_info(b, &d->about_b, &why) || bg_file_diff(a, b, &d->found, &why)) {
+        return say_error(spool_name(d->b), &why);
     }
     diff_headers(d);
     d->same = memcmp(d->about_a.digest, d->about_b.digest, BG_DIGEST_BYTES) == 0;
@@ -106,8 +107,8 @@ static void diff_json(const struct diff *d)
 {
     struct json json;
     json_begin(&json, "bloomgate.diff.1");
-    json_text(&json, "a", d->a);
-    json_text(&json, "b", d->b);
+    json_text(&json, "a", spool_name(d->a));
+    json_text(&json, "b", spool_name(d->b));
     json_bool(&json, "same", d->same);
     json_bool(&json, "same_layout", d->found.same_layout);
     if (d->found.same_layout) {
@@ -141,7 +142,8 @@ static int diff_files(const struct diff_options *o, struct diff *d)
     bg_errinfo why;
     int code = o->patch ? filter_claim(o->patch, o->force) : CLI_OK;
     code = code ? code : diff_compare(o, d);
-    if (!code && o->patch && bg_file_patch(d->a, d->b, o->patch, &why)) {
+    if (!code && o->patch
+        && bg_file_patch(spool_path(d->a), spool_path(d->b), o->patch, &why)) {
         code = say_error(o->patch, &why);
     }
     if (code) {
@@ -161,13 +163,15 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
     if (o->patch || o->json) {
         return say_usage("--apply cannot be combined with --patch or --json");
     }
-    const int code = filter_claim(to, o->force);
-    if (!code && bg_file_apply(from, o->apply, to, &why)) {
+    int code = filter_claim(to, o->force);
+    code = code ? code : spool_read(from);
+    code = code ? code : spool_read(o->apply);
+    if (!code && bg_file_apply(spool_path(from), spool_path(o->apply), to, &why)) {
         if (why.os_errno) { /* messages about I/O errors include the file name */
             return say_error(NULL, &why);
         }
-        return say_failed(say_code(why.code), "%s applied to %s: %s", o->apply, from,
-                          why.message);
+        return say_failed(say_code(why.code), "%s applied to %s: %s",
+                          spool_name(o->apply), spool_name(from), why.message);
     }
     return code;
 }

@@ -32,15 +32,15 @@ static int fold_command(void *options, const struct arguments *arguments)
     if (o->times > 63) {
         return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
     }
-    int code = filter_claim(to, o->save.force);
+    int code = filter_claim_output(to, o->save.force);
     code = code ? code : filter_open(from, &o->open, FILTER_OURS, KEY_TEXT, &file);
     code = code ? code : saving_begin(&o->save, &file.about, &saving);
     if (!code && bg_filter_fold(file.filter, times, &folded, &why)) {
-        code = say_error(from, &why);
+        code = say_error(file.path, &why);
     }
     code = code ? code : saving_write(&saving, folded, to);
     if (!code) {
-        saving_tell(folded, to);
+        saving_tell(folded, to, "fold it fewer times, or build a larger filter");
     }
     bg_filter_free(folded);
     filter_close(&file);

@@ -6,6 +6,7 @@
 #include "json.h"
 #include "number.h"
 #include "replace_file.h"
+#include "spool.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -49,41 +50,24 @@ struct info_facts {
     bg_foreign_info foreign; /* for files from other software */
     double foreign_keys;     /* estimated number of keys in `foreign`; 0 if unknown */
     double bits_per_key;     /* 0 if unknown */
+    bg_health status;
     enum info_health health;
-    double times; /* for INFO_FULLER, the rate divided by the design rate */
+    double times; /* the rate divided by the design rate */
 };
 
+static const char *const info_statuses[] = { "fine", "watch", "act" };
+
 enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
-
-/* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
- * factor. A high rate alone is not sufficient, because it may be due to chance or to the canaries
- * of a small filter. If the filter has a fixed capacity, the lower bound of the estimated number of
- * keys must also exceed the capacity plus the number of canaries, or the filter must be too small
- * for its capacity because it was folded. */
-static const double info_worth_telling = 1.1;
-
-/* Returns whether a filter with its design capacity of keys would exceed the design rate. Filters in
- * shards cannot be folded. */
-static bool info_is_folded(const bg_filter_info *info)
-{
-    return info->shards <= 1
-           && bg_predict_rate(info->kind, info->bytes, info->k, info->design_items)
-                  > info_worth_telling * info->design_rate;
-}
 
 static void info_find_health(struct info_facts *facts)
 {
     const bg_filter_info *info = &facts->info;
-    const double design = info->design_rate;
-    facts->times = design > 0 ? info->rate / design : 0;
-    const bool fuller =
-        info->kind == BG_KIND_SCALABLE || info->design_items == 0
-        || info->items.low > (double)info->design_items + facts->about.present_canaries
-        || info_is_folded(info);
-    facts->health = info->degraded                                ? INFO_DEGRADED
-                    : info->overflowed                            ? INFO_OVERFLOWED
-                    : fuller && facts->times > info_worth_telling ? INFO_FULLER
-                                                                  : INFO_FINE;
+    facts->times = info->design_rate > 0 ? info->rate / info->design_rate : 0;
+    facts->status = bg_filter_health(info);
+    facts->health = info->degraded             ? INFO_DEGRADED
+                    : info->overflowed         ? INFO_OVERFLOWED
+                    : filter_misses_rate(info) ? INFO_FULLER
+                                               : INFO_FINE;
 }
 
 /* Returns the number of bits per key at full capacity. A scalable filter has no fixed capacity, so
@@ -272,14 +256,16 @@ static void info_content(const bg_filter_info *info)
 {
     info_row("fill", "%s", RATE_TEXT(info->fill));
     if (info->items.high < 1e18) {
-        info_row("keys stored", "about %s (%s to %s)",
-                 COUNT_TEXT((uint64_t)(info->items.value + 0.5)),
+        const bool limited = info->design_items && info->kind != BG_KIND_SCALABLE;
+        info_row("keys stored", "about %s%s%s (%s to %s)",
+                 COUNT_TEXT((uint64_t)(info->items.value + 0.5)), limited ? " of " : "",
+                 limited ? COUNT_TEXT(info->design_items) : "",
                  COUNT_TEXT((uint64_t)(info->items.low + 0.5)),
                  COUNT_TEXT((uint64_t)(info->items.high + 0.5)));
     } else {
         info_row("keys stored", "too many to estimate");
     }
-    info_row("current rate", "%s", RATE_TEXT(info->rate));
+    info_row("current rate", "%s", RATE_OF_TEXT(info->rate, info->design_rate));
 }
 
 static void info_health(const struct info_facts *facts)
@@ -287,14 +273,14 @@ static void info_health(const struct info_facts *facts)
     switch (facts->health) {
     case INFO_FINE: info_row("health", "fine"); break;
     case INFO_FULLER:
-        info_row("health", "over capacity: the rate is %.3g times the design rate",
-                 facts->times);
+        info_row("health", "%s: %s", info_statuses[facts->status],
+                 filter_show_rate(&facts->info, (char[FILTER_RATE_TEXT]){ "" }));
         break;
     case INFO_OVERFLOWED:
-        info_row("health", "overflowed: every answer is \"maybe\"");
+        info_row("health", "act: the filter overflowed, and every answer is \"maybe\"");
         break;
     case INFO_DEGRADED:
-        info_row("health", "degraded: damaged parts always answer \"maybe\"");
+        info_row("health", "act: damaged parts always answer \"maybe\"");
         break;
     }
     if (facts->info.saturated) {
@@ -442,6 +428,7 @@ static void info_json_content(struct json *json, const struct info_facts *facts)
     json_count(json, "saturated", info->saturated);
     json_text(json, "health", healths[facts->health]);
     json_real(json, "times_design_rate", facts->times);
+    json_text(json, "status", info_statuses[facts->status]);
 }
 
 static void info_json_foreign(struct json *json, const struct info_facts *facts)
@@ -731,10 +718,10 @@ static int info_print(struct info_options *o, const struct filter_file *file)
 static int info_header_only(const char *path, struct filter_file *file)
 {
     bg_errinfo why;
-    *file = (struct filter_file){ .path = path };
+    *file = (struct filter_file){ .path = spool_name(path) };
     file->about.struct_size = sizeof file->about;
-    if (bg_file_get_info(path, &file->about, &why)) {
-        return say_error(path, &why);
+    if (bg_file_get_info(spool_path(path), &file->about, &why)) {
+        return say_error(file->path, &why);
     }
     filter_read_recipe(file->about.metadata, file->recipe);
     return CLI_OK;
@@ -743,10 +730,14 @@ static int info_header_only(const char *path, struct filter_file *file)
 static int info_one(struct info_options *o, const char *path)
 {
     static struct filter_file file;
+    int code = spool_read(path);
+    if (code) {
+        return code;
+    }
     const bool header_only =
         !o->open.keyring && filter_is_ours(path, &o->open) && filter_needs_secret(path);
-    int code = header_only ? info_header_only(path, &file)
-                           : filter_open(path, &o->open, 0, KEY_TEXT, &file);
+    code = header_only ? info_header_only(path, &file)
+                       : filter_open(path, &o->open, 0, KEY_TEXT, &file);
     if (!code) {
         code = info_print(o, &file);
         filter_close(&file);

@@ -62,13 +62,13 @@ static int merge_one(const struct merge_options *o, struct filter_file *first,
     }
     code = merge_compare(first, &other);
     if (!code && bg_filter_merge(first->filter, other.filter, &why)) {
-        code = say_failed(say_code(why.code), "%s into %s: %s", path, first->path,
+        code = say_failed(say_code(why.code), "%s into %s: %s", other.path, first->path,
                           why.message);
     }
     code = code ? code : parts_take(&merge_parts, &other);
     if (!code && strcmp(first->about.metadata, other.about.metadata) != 0) {
-        say_warning("%s: its notes differ from those of %s and are discarded", path,
-                    first->path);
+        say_warning("%s: its notes differ from those of %s and are discarded",
+                    other.path, first->path);
     }
     filter_close(&other);
     return code;
@@ -80,7 +80,7 @@ static int merge_command(void *options, const struct arguments *arguments)
     static struct filter_file first;
     static struct saving saving;
     const char *to = arguments->items[0], *from = arguments->items[1];
-    int code = filter_claim(to, o->save.force);
+    int code = filter_claim_output(to, o->save.force);
     code = code ? code : filter_open(from, &o->open, FILTER_OURS, KEY_TEXT, &first);
     code = code ? code : parts_take(&merge_parts, &first);
     code = code ? code : saving_begin(&o->save, &first.about, &saving);
@@ -91,7 +91,7 @@ static int merge_command(void *options, const struct arguments *arguments)
     code = code ? code : parts_finish(&merge_parts, saving.metadata);
     code = code ? code : saving_write(&saving, first.filter, to);
     if (!code) {
-        saving_tell(first.filter, to);
+        saving_tell(first.filter, to, "build a larger filter");
     }
     filter_close(&first);
     return code;

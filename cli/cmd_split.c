@@ -6,6 +6,7 @@
 #include "command.h"
 #include "number.h"
 #include "save_options.h"
+#include "spool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static int split_prepare(const struct shards_options *o, const char *path,
     *shards = file.about.shards;
     filter_close(&file);
     if (!code && *shards < 2) {
-        code = say_refused("%s: not a sharded filter", path);
+        code = say_refused("%s: not a sharded filter", spool_name(path));
     }
     return code ? code : split_may_write(o, prefix, *shards);
 }
@@ -89,9 +90,10 @@ static int split_command(void *options, const struct arguments *arguments)
     }
     if (!code) {
         progress_begin(&saving.progress, "splitting");
-        const bg_err err = bg_file_split(path, prefix, &opening, &saving.how, &why);
+        const bg_err err =
+            bg_file_split(spool_path(path), prefix, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        code = err ? say_error(why.code == BG_EIO ? prefix : path, &why) : CLI_OK;
+        code = err ? say_error(why.code == BG_EIO ? prefix : file.path, &why) : CLI_OK;
         if (err && !o->save.force) { /* without --force, all shard files are new */
             split_undo(prefix, shards);
         }

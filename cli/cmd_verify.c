@@ -8,6 +8,7 @@
 #include "filter_file.h"
 #include "json.h"
 #include "save_options.h"
+#include "spool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,11 +98,14 @@ static int verify_ours(const struct verify_options *o, const char *path)
     bg_verify_report report = { .struct_size = sizeof report };
     bg_errinfo why;
     struct progress progress;
-    file = (struct filter_file){ .path = path };
+    const char *name = spool_name(path);
+    path = spool_path(path);
+    file = (struct filter_file){ .path = name };
     if (o->open.keyring) { /* damage to the header is ignored here and reported below */
         bg_file_info about = { .struct_size = sizeof about };
         if (!bg_file_get_info(path, &about, NULL)) {
             const int code = filter_secret(path, &o->open, &file, &opening);
+            file.path = name;
             if (code) {
                 filter_close(&file);
                 return code;
@@ -116,9 +120,9 @@ static int verify_ours(const struct verify_options *o, const char *path)
     const bool asked = opening.hash || !filter_needs_secret(path);
     filter_close(&file);
     if (err && (!verify_is_damage(err) || report.bad == 0)) { /* a directory */
-        return say_error(path, &why);
+        return say_error(name, &why);
     }
-    (o->json ? verify_json : verify_print)(path, &report, asked);
+    (o->json ? verify_json : verify_print)(name, &report, asked);
     return err ? CLI_NO : CLI_OK;
 }
 
@@ -151,12 +155,16 @@ static int verify_foreign(const struct verify_options *o, const char *path,
 static int verify_one(const struct verify_options *o, const char *path)
 {
     static struct filter_file file;
+    int code = spool_read(path);
+    if (code) {
+        return code;
+    }
     if (filter_is_ours(path, &o->open)) {
         return verify_ours(o, path);
     }
-    int code = filter_open(path, &o->open, 0, KEY_TEXT, &file);
+    code = filter_open(path, &o->open, 0, KEY_TEXT, &file);
     if (!code) {
-        code = verify_foreign(o, path, &file);
+        code = verify_foreign(o, file.path, &file);
         filter_close(&file);
     }
     return code;

@@ -341,24 +341,20 @@ static void watch_show_content(const struct watch *w, struct picture *p)
         return;
     }
     const int width = (int)(i->fill * WATCH_BAR + 0.5);
+    const bool limited = i->design_items && i->kind != BG_KIND_SCALABLE;
     if (i->items.high < 1e18) {
-        picture_add(p, "  items       about %s (%s to %s)",
-                    COUNT_TEXT((uint64_t)i->items.value),
+        picture_add(p, "  items       about %s%s%s (%s to %s)",
+                    COUNT_TEXT((uint64_t)i->items.value), limited ? " of " : "",
+                    limited ? COUNT_TEXT(i->design_items) : "",
                     COUNT_TEXT((uint64_t)i->items.low),
                     COUNT_TEXT((uint64_t)i->items.high));
     } else {
-        picture_add(p, "  items       too many to estimate");
-    }
-    if (i->design_items) {
-        picture_add(p, ", designed for %s", COUNT_TEXT(i->design_items));
+        picture_add(p, "  items       too many to estimate, designed for %s",
+                    COUNT_TEXT(i->design_items));
     }
     picture_add(p, "\n  fill        [%.*s%.*s] %.1f%%\n", width, full,
                 WATCH_BAR - width, empty, 100 * i->fill);
-    picture_add(p, "  rate        %s now", RATE_TEXT(i->rate));
-    if (i->design_rate > 0) {
-        picture_add(p, ", %s by design", RATE_TEXT(i->design_rate));
-    }
-    picture_add(p, "\n");
+    picture_add(p, "  rate        %s\n", RATE_OF_TEXT(i->rate, i->design_rate));
 }
 
 static bool watch_may_draw_blocks(void)
@@ -528,6 +524,9 @@ static int watch_command(void *options, const struct arguments *arguments)
     if (arguments->count != 1) {
         return say_usage(arguments->count ? "expected only one FILE"
                                           : "missing argument FILE");
+    }
+    if (strcmp(arguments->items[0], "-") == 0) {
+        return say_usage("expected a file, not stdin");
     }
     o->interval = o->interval > 0 ? o->interval : 1;
     if (o->interval < 0.01 || o->interval > 86400) {

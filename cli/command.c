@@ -22,6 +22,16 @@ const struct command *const *command_all(size_t *n)
     return commands;
 }
 
+const struct command_action *command_find_action(const struct command *command,
+                                                 const char *name)
+{
+    const struct command_action *a = command->actions;
+    while (a && a->name && strcmp(a->name, name) != 0) {
+        a++;
+    }
+    return a && a->name ? a : NULL;
+}
+
 const struct command *command_find(const char *name)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -46,22 +56,26 @@ static const struct option common_table[] = {
 };
 const struct option_group common_options = { "General", common_table };
 
-/* Returns the subcommand for an operation that other programs call `name`, or NULL. */
-static const char *command_elsewhere(const char *name)
-{
-    static const char *const names[][2] = {
-        { "create", "build" }, { "make", "build" },    { "insert", "add" },
-        { "show", "info" },    { "stats", "info" },    { "query", "check" },
-        { "test", "check" },   { "delete", "remove" }, { "union", "merge" },
-        { "uniq", "dedup" },   { "size", "plan" },
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i][0], name) == 0) {
-            return names[i][1];
-        }
-    }
-    return NULL;
-}
+/* Operations of other programs, and the subcommands for them. */
+static const struct nearest_synonym command_synonyms[] = {
+    { "create", "build" },       { "make", "build" },     { "new", "build" },
+    { "reserve", "build" },      { "insert", "add" },     { "put", "add" },
+    { "append", "add" },         { "madd", "add" },       { "show", "info" },
+    { "stat", "info" },          { "stats", "info" },     { "describe", "info" },
+    { "inspect", "info" },       { "print", "info" },     { "query", "check" },
+    { "test", "check" },         { "exists", "check" },   { "mexists", "check" },
+    { "contains", "check" },     { "has", "check" },      { "lookup", "check" },
+    { "mightcontain", "check" }, { "filter", "check" },   { "grep", "check" },
+    { "delete", "remove" },      { "del", "remove" },     { "rm", "remove" },
+    { "union", "merge" },        { "join", "merge" },     { "putall", "merge" },
+    { "compare", "diff" },       { "cmp", "diff" },       { "uniq", "dedup" },
+    { "unique", "dedup" },       { "sort", "dedup" },     { "size", "plan" },
+    { "estimate", "plan" },      { "import", "convert" }, { "export", "convert" },
+    { "load", "convert" },       { "dump", "convert" },   { "shrink", "fold" },
+    { "validate", "verify" },    { "fsck", "verify" },    { "top", "watch" },
+    { "monitor", "watch" },      { "keygen", "keyring" }, { "shard", "split" },
+    { "benchmark", "bench" },    { NULL, NULL },
+};
 
 int command_unknown(const char *name)
 {
@@ -69,9 +83,9 @@ int command_unknown(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         names[i] = commands[i]->name;
     }
-    const char *near = command_elsewhere(name);
-    near = near ? near : nearest_name(name, names, COMMAND_COUNT);
-    return say_usage("unknown subcommand '%s'%s", name, SAY_HINT(near));
+    return say_usage(
+        "unknown subcommand '%s'%s", name,
+        SAY_HINT(nearest_meaning(name, command_synonyms, names, COMMAND_COUNT)));
 }
 
 void command_options(const struct command *command,

@@ -18,6 +18,14 @@ struct command_example {
     const char *does; /* one line, no period */
 };
 
+/* An action of a subcommand: bloomgate cluster ACTION ... */
+struct command_action {
+    const char *name;
+    const char *usage; /* its arguments: "NAME [KEYS...]" */
+    const char *does;  /* one line, no period */
+    size_t groups; /* number of option groups in `uses`, from the first, that apply */
+};
+
 struct command {
     const char *name;
     const char *summary; /* one line: "create a filter file from keys" */
@@ -32,6 +40,10 @@ struct command {
     struct command_example examples[COMMAND_EXAMPLES];
     /* NULL-terminated list of allowed arguments, or NULL if the arguments are file names. */
     const char *const *words;
+    /* Array of actions that ends with a NULL name, or NULL. The first group in `uses` applies to all
+     * actions; --help omits the other groups, which are in the help of each action. If the help text of an option starts with
+     * "ACTION: ", the option applies only to that action. */
+    const struct command_action *actions;
     int (*run)(void *options,
                const struct arguments *arguments); /* returns an exit code */
 };
@@ -55,7 +67,10 @@ struct command {
     X(keyring)                                                                         \
     X(canary)                                                                          \
     X(watch)                                                                           \
+    X(backup)                                                                          \
+    X(restore)                                                                         \
     X(cluster)                                                                         \
+    X(migrate)                                                                         \
     X(bench)                                                                           \
     X(completion)
 
@@ -80,6 +95,14 @@ struct common {
     int color, progress; /* enum say_when */
 };
 extern const struct option_group common_options;
+
+/* Returns the action with this name, or NULL if there is none. */
+const struct command_action *command_find_action(const struct command *command,
+                                                 const char *name);
+
+/* Prints the --help text of an action to stdout. */
+void help_action_write(const struct command *command,
+                       const struct command_action *action);
 
 /* Print the --help text or the man page (help.c) of a subcommand to stdout. NULL selects
  * the overview of all subcommands. */

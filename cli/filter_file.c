@@ -3,9 +3,12 @@
 
 #include "input.h"
 #include "letters.h"
+#include "number.h"
 #include "replace_file.h"
 #include "say.h"
 #include "spec_options.h"
+#include "spool.h"
+#include "unpack.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -138,6 +141,35 @@ int filter_may_write(const char *path, bool force)
                  : say_refused("%s: already exists; use -f to overwrite it", path);
 }
 
+int filter_claim_output(const char *path, bool force)
+{
+    if (!spool_is_standard(path)) {
+        return filter_claim(path, force);
+    }
+    return isatty(STDOUT_FILENO)
+               ? say_usage("a filter cannot be written to the terminal; redirect "
+                           "stdout, for example to a file")
+               : CLI_OK;
+}
+
+static bg_err filter_write_piece(void *context, const void *bytes, size_t n)
+{
+    (void)context;
+    return out_write(bytes, n) ? BG_OK : BG_EIO;
+}
+
+int filter_save(const bg_filter *filter, const char *path, const bg_save_options *how)
+{
+    bg_errinfo why;
+    const bg_err err =
+        spool_is_standard(path)
+            ? bg_encode_stream(filter, how, filter_write_piece, NULL, &why)
+            : bg_save(filter, path, how, &why);
+    return !err         ? CLI_OK
+           : out_code() ? out_code()
+                        : say_error(spool_target_name(path), &why);
+}
+
 int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH])
 {
     const int n = snprintf(name, CLAIM_PATH, "%s.%u", prefix, shard);
@@ -163,12 +195,12 @@ int filter_claim(const char *path, bool force)
 static const char filter_magic[] = "\x89"
                                    "BGF";
 
-/* Returns whether a regular file starts with the n bytes in `with`. Returns false for a pipe,
- * because reading from it would consume its bytes. */
+/* Returns whether a regular file, or the copy of a pipe, starts with the n bytes in `with`. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
     struct stat about;
+    path = spool_path(path);
     return stat(path, &about) == 0 && S_ISREG(about.st_mode)
            && input_peek(path, first, sizeof first) >= n && memcmp(first, with, n) == 0;
 }
@@ -176,7 +208,8 @@ static bool filter_begins(const char *path, const char *with, size_t n)
 bool filter_is_pointer(const char *path)
 {
     static const char pointer[] = "bloomgate-pointer";
-    return filter_begins(path, pointer, sizeof pointer - 1);
+    /* A pointer from a pipe has no directory in which to find the file. */
+    return spool_path(path) == path && filter_begins(path, pointer, sizeof pointer - 1);
 }
 
 bool filter_looks_ours(const char *path)
@@ -188,11 +221,16 @@ bool filter_looks_ours(const char *path)
 int filter_expect_ours(const char *path)
 {
     struct stat about;
-    if (stat(path, &about) != 0) {
+    const int code = spool_read(path);
+    if (code) {
+        return code;
+    }
+    if (stat(spool_path(path), &about) != 0) {
         return say_errno(path);
     }
-    return filter_looks_ours(path) ? CLI_OK
-                                   : say_data("%s: not a bloomgate filter file", path);
+    return filter_looks_ours(path)
+               ? CLI_OK
+               : say_data("%s: not a bloomgate filter file", spool_name(path));
 }
 
 /* ---- Files of bloomgate ---------------------------------------------------------------------- */
@@ -200,21 +238,23 @@ int filter_expect_ours(const char *path)
 bool filter_needs_secret(const char *path)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    return !bg_file_get_info(path, &about, NULL) && hash_has_secret(about.profile);
+    return !bg_file_get_info(spool_path(path), &about, NULL)
+           && hash_has_secret(about.profile);
 }
 
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening)
 {
     bg_errinfo why;
-    file->path = path;
+    file->path = spool_name(path);
     file->about = (bg_file_info){ .struct_size = sizeof file->about };
     const int code = filter_expect_ours(path);
     if (code) {
         return code;
     }
+    path = spool_path(path);
     if (bg_file_get_info(path, &file->about, &why)) {
-        return say_error(path, &why);
+        return say_error(file->path, &why);
     }
     filter_read_recipe(file->about.metadata, file->recipe);
     if (!hash_has_secret(file->about.profile)) {
@@ -222,7 +262,7 @@ int filter_secret(const char *path, const struct open_options *options,
     }
     if (!options->keyring) {
         return say_refused("%s: its keys are hashed with a secret; use --keyring FILE",
-                           path);
+                           file->path);
     }
     if (bg_keyring_open(options->keyring, &file->ring, &why)) {
         return say_error(options->keyring, &why);
@@ -230,7 +270,7 @@ int filter_secret(const char *path, const struct open_options *options,
     file->hash = (bg_hash_spec){ .profile = file->about.profile };
     if (bg_keyring_find(file->ring, file->about.key_id, &file->hash, &why)) {
         return say_data("%s: does not contain the secret for %s", options->keyring,
-                        path);
+                        file->path);
     }
     opening->hash = &file->hash;
     return CLI_OK;
@@ -258,11 +298,12 @@ static int filter_open_ours(const char *path, const struct open_options *options
     }
     opening.flags = options->tolerate ? BG_FILE_TOLERATE_DAMAGE : 0;
     opening.filter_flags = flags & FILTER_EXCLUSIVE ? BG_SPEC_EXCLUSIVE : 0;
+    path = spool_path(path);
     const bg_err err = flags & FILTER_MAPPED
                            ? bg_map(path, &opening, &file->filter, &why)
                            : bg_open(path, &opening, &file->filter, &why);
     if (err) {
-        return say_error(path, &why);
+        return say_error(file->path, &why);
     }
     if (options->tolerate) {
         filter_warn(file);
@@ -277,11 +318,10 @@ struct filter_bytes {
     size_t n;
 };
 
-/* Reads a whole file or pipe; the size of a pipe is unknown in advance. */
+/* Reads a whole file. */
 static int filter_slurp(const char *path, struct filter_bytes *all)
 {
-    const bool standard = strcmp(path, "-") == 0;
-    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(spool_path(path), O_RDONLY | O_CLOEXEC);
     size_t room = 0;
     ssize_t n = fd < 0 ? -1 : 1;
     *all = (struct filter_bytes){ NULL, 0 };
@@ -298,8 +338,8 @@ static int filter_slurp(const char *path, struct filter_bytes *all)
         n = read(fd, all->bytes + all->n, room - all->n);
         all->n += n > 0 ? (size_t)n : 0;
     }
-    const int code = n < 0 ? say_errno(path) : CLI_OK;
-    if (fd >= 0 && !standard) {
+    const int code = n < 0 ? say_errno(spool_name(path)) : CLI_OK;
+    if (fd >= 0) {
         (void)close(fd);
     }
     return code;
@@ -382,16 +422,18 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
     return only;
 }
 
-/* Returns advice for a file that no reader accepts. */
-static const char *filter_advice(const struct filter_bytes *all)
+/* Reports a file that no reader accepts, with advice. */
+static int filter_refuse_unknown(const char *path, const struct filter_bytes *all)
 {
+    const char *packed = unpack_name(unpack_recognise(all->bytes, all->n));
     const bool ours = all->n >= 4 && memcmp(all->bytes, filter_magic, 4) == 0;
-    const bool gzip = all->n >= 2 && memcmp(all->bytes, "\x1f\x8b", 2) == 0;
-    const bool zstd = all->n >= 4 && memcmp(all->bytes, "\x28\xb5\x2f\xfd", 4) == 0;
-    return ours   ? ": bloomgate filters must be read from a file, not from a pipe"
-           : gzip ? ": the file is compressed with gzip; decompress it first"
-           : zstd ? ": the file is compressed with zstd; decompress it first"
-                  : "";
+    return packed ? say_data("%s: not a filter in any known format: the file is "
+                             "compressed with %s; decompress it first",
+                             path, packed)
+                  : say_data("%s: not a filter in any known format%s", path,
+                             ours ? ": to read a bloomgate filter from a named pipe, "
+                                    "redirect it to stdin and use '-'"
+                                  : "");
 }
 
 /* Returns the format that --format specifies, or that is implied by an option for a single format.
@@ -419,6 +461,7 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         return code;
     }
     code = filter_slurp(path, &all);
+    path = file->path;
     file->foreign_bytes = all.n;
     if (!code && said) {
         file->foreign = filter_read_foreign(said, &all, &how, &why);
@@ -427,8 +470,7 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         file->foreign = filter_guess(&all, &how, names, &found);
         code = found == 1 ? CLI_OK
                : found == 0
-                   ? say_data("%s: not a filter in any known format%s", path,
-                              filter_advice(&all))
+                   ? filter_refuse_unknown(path, &all)
                    : say_refused("%s: matches several formats: %s; set --format", path,
                                  names);
     }
@@ -468,10 +510,12 @@ int foreign_save(const bg_foreign *foreign, const char *path)
     size_t n;
     int code = CLI_OK;
     char *bytes = foreign_bytes(foreign, path, &n, &code);
-    if (bytes) {
+    if (bytes && spool_is_standard(path)) {
+        code = out_write(bytes, n) ? (int)CLI_OK : out_code();
+    } else if (bytes) {
         code = replace_file(path, bytes, n);
-        free(bytes);
     }
+    free(bytes);
     return code;
 }
 
@@ -526,13 +570,17 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file)
 {
     struct stat about;
-    *file = (struct filter_file){ .path = path };
-    if (strcmp(path, "-") != 0 && stat(path, &about) != 0) {
+    *file = (struct filter_file){ .path = spool_name(path) };
+    int code = spool_read(path);
+    if (code) {
+        return code;
+    }
+    if (stat(spool_path(path), &about) != 0) {
         return say_errno(path);
     }
     const bool ours = (flags & FILTER_OURS) != 0 || filter_is_ours(path, options);
-    const int code = ours ? filter_open_ours(path, options, flags, file)
-                          : filter_open_foreign(path, options, form, file);
+    code = ours ? filter_open_ours(path, options, flags, file)
+                : filter_open_foreign(path, options, form, file);
     if (code) {
         filter_close(file);
     }
@@ -566,12 +614,26 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
     return found;
 }
 
-bool filter_is_overfull(const bg_filter_info *info)
+bool filter_misses_rate(const bg_filter_info *info)
 {
-    static const double much = 1.1;
-    return info->kind != BG_KIND_SCALABLE && info->design_items
-           && info->items.low > much * (double)info->design_items
-           && info->rate > much * info->design_rate;
+    bg_filter_info intact = *info;
+    intact.degraded = false;
+    return !info->overflowed && bg_filter_health(&intact) != BG_HEALTH_FINE;
+}
+
+const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_TEXT])
+{
+    const char *rate = RATE_OF_TEXT(info->rate, info->design_rate);
+    if (info->kind != BG_KIND_SCALABLE
+        && bg_health_of_items(info->items, info->design_items) == BG_HEALTH_ACT) {
+        (void)snprintf(text, FILTER_RATE_TEXT,
+                       "holds more keys than its capacity of %s, so its false-positive "
+                       "rate is %s",
+                       COUNT_TEXT(info->design_items), rate);
+    } else {
+        (void)snprintf(text, FILTER_RATE_TEXT, "has a false-positive rate of %s", rate);
+    }
+    return text;
 }
 
 /* Returns the keys starting at `from`. */

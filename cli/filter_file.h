@@ -39,7 +39,7 @@ struct filter_file {
 /* Flags for opening. */
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
-/* Opens a file. `form` specifies how the filter's keys are encoded, which is needed for some
+/* Opens a file, a pipe, or stdin ("-"). `form` specifies how the filter's keys are encoded, which is needed for some
  * foreign formats. With FILTER_OURS, refuses foreign files. Returns an exit code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
@@ -71,7 +71,11 @@ int filter_foreign_options(const struct open_options *options, bg_foreign_format
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
-/* Writes a foreign filter to a file atomically. Returns an exit code. */
+/* Saves a filter to a file atomically (bg_save), or writes it to stdout if the path is "-". Reports
+ * errors. Returns an exit code. */
+int filter_save(const bg_filter *filter, const char *path, const bg_save_options *how);
+
+/* Does the same for a foreign filter. */
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
@@ -99,10 +103,14 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done,
                                    size_t *news);
 
-/* Returns whether a filter holds more than 1.1 times the keys that it was created for, and has a
- * higher rate than it was created for. A scalable filter grows instead, and a window that holds too
- * many keys in one period may still have the right rate. */
-bool filter_is_overfull(const bg_filter_info *info);
+/* Returns whether the rate of a filter is significantly higher than the requested rate,
+ * according to bg_filter_health. */
+bool filter_misses_rate(const bg_filter_info *info);
+
+/* Describes a filter that misses its rate: "has a false-positive rate of 12.4% (target 1%)". Adds
+ * the reason if the filter holds more keys than it was created for. Returns `text`. */
+enum { FILTER_RATE_TEXT = 256 };
+const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_TEXT]);
 
 /* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by the note, if
  * there is one. */
@@ -137,5 +145,9 @@ int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH])
 /* Checks that the path is a regular file or does not exist, claims the filter file (claim.h), and
  * then performs the same checks as filter_may_write. Returns an exit code. */
 int filter_claim(const char *path, bool force);
+
+/* Does the same, but also accepts "-" for stdout, unless stdout is a terminal. Use it for files that
+ * filter_save and foreign_save write. */
+int filter_claim_output(const char *path, bool force);
 
 #endif

@@ -1,6 +1,7 @@
 /* flow.c - see flow.h. */
 #include "flow.h"
 
+#include "header.h"
 #include "number.h"
 #include "say.h"
 #include "stop.h"
@@ -8,10 +9,11 @@
 #include "bloomgate/machine.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOW_CHUNK = 256 * 1024, FLOW_THREADS = 64 };
+enum { FLOW_CHUNK = 256 * 1024, FLOW_THREADS = 64, FLOW_WHAT = 256 };
 
 unsigned flow_threads(uint64_t wanted)
 {
@@ -39,41 +41,82 @@ static void flow_count_odd(struct flow *flow, const struct chunk *chunk)
     flow->odd.cr += chunk->odd.cr;
     flow->odd.missing += chunk->odd.missing;
     flow->odd.empty += chunk->odd.empty;
+    flow->odd.skipped += chunk->odd.skipped;
     (void)pthread_mutex_unlock(&flow->turns);
 }
 
+/* Returns whether keys are whole records, and not one of their fields or values. */
+static bool keys_are_whole(const struct key_format *format)
+{
+    return !format->field && !format->name && !format->json.set;
+}
+
+/* Reports records without the field. If no record has it, an option is wrong. Returns an exit
+ * code. */
+static int flow_report_missing(const struct flow *flow)
+{
+    const struct key_format *format = flow->format;
+    const bool all = flow->odd.missing == flow->keys && !flow->resumed;
+    const char *check = format->json.set ? "the path"
+                        : format->blanks ? "--field"
+                                         : "--field and --delimiter";
+    char what[FLOW_WHAT] = "a value at the --json path";
+    if (!format->json.set) {
+        (void)snprintf(what, sizeof what, "field %s",
+                       format->name ? format->name : COUNT_TEXT(format->field));
+    }
+    if (all) {
+        return say_data("none of the records (%s) has %s; check %s",
+                        COUNT_TEXT(flow->keys), what, check);
+    }
+    say_warning("records without %s: %s of %s; %s; check %s", what,
+                COUNT_TEXT(flow->odd.missing), COUNT_TEXT(flow->keys),
+                flow->keyless ? flow->keyless : "their keys are empty", check);
+    return CLI_OK;
+}
+
 /* Reports keys that may be due to an incorrect option. Empty lines are common in text, so they are
- * reported only where they matter. */
-static void flow_tell_odd(const struct flow *flow)
+ * reported only where they matter. Returns an exit code. */
+static int flow_report_odd(const struct flow *flow)
 {
     const struct key_oddities *odd = &flow->odd;
+    int code = CLI_OK;
     if (odd->cr) {
         say_note("keys that end with CR: %s of %s; if lines end with CR LF, use --crlf",
                  COUNT_TEXT(odd->cr), COUNT_TEXT(flow->keys));
     }
     if (odd->missing) {
-        say_note("records without field %s: %s of %s; their keys are empty; check "
-                 "--field and --delimiter",
-                 COUNT_TEXT(flow->format->field), COUNT_TEXT(odd->missing),
-                 COUNT_TEXT(flow->keys));
+        code = flow_report_missing(flow);
     }
-    if (odd->empty && (flow->tells_empty || flow->format->field)) {
+    if (odd->skipped) {
+        say_note("invalid records skipped: %s of %s", COUNT_TEXT(odd->skipped),
+                 COUNT_TEXT(flow->keys + odd->skipped));
+    }
+    if (flow->headed) {
+        say_note("the first record seems to be a header; if it is not a key, use "
+                 "--header");
+    }
+    if (flow->marked) {
+        say_note("the input starts with a UTF-8 byte-order mark, which is part of the "
+                 "first key; if it does not belong to the key, remove it");
+    }
+    if (odd->empty && (flow->tells_empty || !keys_are_whole(flow->format))) {
         say_note("empty keys: %s of %s; if they are not keys, remove them from the "
                  "input",
                  COUNT_TEXT(odd->empty), COUNT_TEXT(flow->keys));
     }
+    return code;
 }
 
-void flow_end(struct flow *flow)
+int flow_end(struct flow *flow, int code)
 {
     (void)pthread_mutex_destroy(&flow->lock);
     (void)pthread_mutex_destroy(&flow->turns);
     (void)pthread_cond_destroy(&flow->turned);
     free(flow->rest);
     flow->rest = NULL;
-    if (!flow->silent) {
-        flow_tell_odd(flow);
-    }
+    const int odd = flow->silent ? (int)CLI_OK : flow_report_odd(flow);
+    return code ? code : odd;
 }
 
 bool flow_has_more(const struct flow *flow)
@@ -229,6 +272,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         return false;
     }
     chunk->path = input_name(input);
+    chunk->file = input->at;
     for (;;) {
         if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
             return flow_fail(flow, CLI_FULL);
@@ -251,6 +295,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
                 return true;
             }
             chunk->path = input_name(input);
+            chunk->file = input->at;
             continue;
         }
         if (input->cut && !flow_cut_front(flow, chunk)) {
@@ -277,6 +322,107 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
+/* ---- Starts of files, with the lock held ----------------------------------------------------- */
+
+bool flow_print_header(struct flow *flow, const char *bytes, size_t n)
+{
+    return out_write(bytes, n) || flow_fail(flow, out_code());
+}
+
+bool flow_print_annotated(struct flow *flow, const char *bytes, size_t n)
+{
+    static const char column[] = "answer\t";
+    return flow_print_header(flow, column, sizeof column - 1)
+           && flow_print_header(flow, bytes, n);
+}
+
+/* Removes the first n bytes of a chunk. */
+static void flow_remove(struct chunk *chunk, size_t n)
+{
+    memmove(chunk->bytes, chunk->bytes + n, chunk->used - n);
+    chunk->used -= n;
+    chunk->offset += n;
+}
+
+/* Passes on the header of the first file. If it has no separator, it is the whole chunk, and a
+ * separator is written to the space after the chunk. */
+static bool flow_pass_header(struct flow *flow, struct chunk *chunk, size_t n)
+{
+    if (!flow->header || chunk->file > 0) {
+        return true;
+    }
+    if (chunk->bytes[n - 1] != flow->format->separator) {
+        chunk->bytes[n++] = flow->format->separator;
+    }
+    return flow->header(flow, chunk->bytes, n);
+}
+
+/* Removes the header of a file, and finds the column that contains the keys. */
+static bool flow_take_header(struct flow *flow, struct chunk *chunk)
+{
+    const struct key_format *format = flow->format;
+    const size_t n = header_length(format, chunk->bytes, chunk->used);
+    const int code =
+        format->name ? header_find(format, chunk->path, chunk->bytes, n, &flow->field)
+                     : (int)CLI_OK;
+    if (code) {
+        return flow_fail(flow, code);
+    }
+    const bool good = flow_pass_header(flow, chunk, n);
+    flow->line += chunk_lines(chunk, 0, n);
+    flow_remove(chunk, n);
+    return good;
+}
+
+/* Examines the first records of a file. */
+static bool flow_start_file(struct flow *flow, struct chunk *chunk)
+{
+    const struct key_format *format = flow->format;
+    const bool fields = format->field && format->records != KEY_RECORDS_PREFIXED;
+    flow->line = 1;
+    if (format->header) {
+        return flow_take_header(flow, chunk);
+    }
+    if (format->json.set && header_has_mark(chunk->bytes, chunk->used)) {
+        flow_remove(chunk, HEADER_MARK);
+        return true;
+    }
+    flow->marked = flow->marked
+                   || (format->records != KEY_RECORDS_PREFIXED
+                       && header_has_mark(chunk->bytes, chunk->used));
+    flow->headed = flow->headed
+                   || (fields && !flow->silent
+                       && header_is_likely(format, chunk->bytes, chunk->used));
+    return true;
+}
+
+/* Sets the fields of a chunk that depend on its file: the column, and the line number. A part of a
+ * file that does not contain the start has no line numbers, and its header is read separately. */
+static bool flow_place(struct flow *flow, struct chunk *chunk)
+{
+    const struct key_format *format = flow->format;
+    bool good = true;
+    if (flow->opened != chunk->file + 1) {
+        flow->opened = chunk->file + 1;
+        flow->line = flow->field = 0;
+        if (chunk->offset == 0) {
+            good = flow_start_file(flow, chunk);
+        } else if (format->name) {
+            const int code =
+                header_read(format, flow->input->paths[chunk->file], &flow->field);
+            good = code == CLI_OK || flow_fail(flow, code);
+        }
+    }
+    chunk->field = flow->field;
+    chunk->line = 0;
+    if (flow->line && !keys_are_records(format) && format->separator == '\n'
+        && format->records != KEY_RECORDS_PREFIXED) {
+        chunk->line = flow->line;
+        flow->line += chunk_lines(chunk, 0, chunk->used);
+    }
+    return good;
+}
+
 /* Fills the next chunk. Returns false if there is no more input. */
 static bool flow_take(struct flow *flow, struct chunk *chunk)
 {
@@ -287,7 +433,8 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
         good = flow_fail(flow, CLI_INTERRUPTED);
     }
     do {
-        good = good && flow_fill(flow, chunk);
+        good = good && flow_fill(flow, chunk)
+               && (chunk->used == 0 || flow_place(flow, chunk));
     } while (good && chunk->used == 0 && !flow->ended); /* a part without lines */
     if (good && chunk->used) {
         chunk->number = flow->chunks++;
@@ -389,8 +536,7 @@ int flow_once(struct flow *flow, const char *what)
     const int code = flow_run(flow);
     flow->progress = NULL;
     progress_end(&progress);
-    flow_end(flow);
-    return code;
+    return flow_end(flow, code);
 }
 
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,

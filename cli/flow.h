@@ -36,12 +36,18 @@ struct flow {
     uint64_t leg;     /* bytes per leg (see flow_run); 0 selects the whole input */
     bool tells_empty; /* report empty lines, because their keys are added to a filter */
     bool silent;      /* do not report odd keys */
+    bool resumed;     /* an earlier run has read the first records */
+    const char
+        *keyless; /* what happens to records without the field; NULL: empty keys */
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. May be NULL. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* Called in input order, for one chunk at a time. May be NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
+    /* Called once, before all other steps, with the header of the first file (--header), which ends
+     * with a separator. May be NULL. */
+    bool (*header)(struct flow *flow, const char *bytes, size_t n);
     /* Called after `deliver`, also in input order and for one chunk at a time. May be NULL. */
     bool (*write)(struct flow *flow, struct chunk *chunk);
     void *context;
@@ -53,6 +59,13 @@ struct flow {
     size_t rest_used, rest_room;
     uint64_t chunks, legs_end;
     bool ended; /* the input has ended */
+    size_t
+        opened; /* number of the current file, counted from 1; 0 before the first file */
+    uint64_t line;  /* number of the next line; 0 if it is unknown */
+    uint64_t field; /* column in the current file; see chunk.field */
+    bool marked;    /* whether a file starts with a byte-order mark */
+    bool
+        headed; /* whether a file seems to start with a header, but --header is not set */
 
     pthread_mutex_t turns;     /* protects the fields below; held briefly */
     pthread_cond_t turned;     /* signaled when one of the fields below changes */
@@ -70,11 +83,12 @@ unsigned flow_threads(uint64_t wanted);
 /*
  * flow_run processes one leg, which is a section of the input. It returns when the leg or the input
  * ends, or when a step fails. Call flow_begin before the first leg and flow_end after the last leg.
- * Returns an exit code. flow_end reports the numbers of odd keys.
+ * Returns an exit code. flow_end reports the numbers of odd keys. It returns `code`, the exit code of
+ * the last leg, or CLI_DATA if none of the records has the field that contains the key.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
-void flow_end(struct flow *flow);
+int flow_end(struct flow *flow, int code);
 
 /* Process the whole input in one leg, with a progress bar. flow_files also opens and closes
  * the input, which consists of the given files, or of stdin if there are none. Both functions
@@ -92,6 +106,11 @@ int flow_count(const struct flow *like, const struct input *input, uint64_t *rec
  * position from which to continue (input_go_to). */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
+
+/* `header` steps that print the header to stdout; the second one prints the name of a column for
+ * answers first. */
+bool flow_print_header(struct flow *flow, const char *bytes, size_t n);
+bool flow_print_annotated(struct flow *flow, const char *bytes, size_t n);
 
 /* Ends the flow with an exit code. CLI_OK means that no more input is needed. Call this function
  * from `work` or `deliver`. Returns false. */

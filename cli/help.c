@@ -14,7 +14,7 @@
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
-static void help_option(const struct option *option)
+static void help_option(const struct option *option, const char *text)
 {
     char left[80];
     const bool takes = option->type != OPTION_FLAG;
@@ -26,22 +26,81 @@ static void help_option(const struct option *option)
         printf("%s\n", left);
         left[0] = 0;
     }
-    columns_paragraph(left, HELP_COLUMN, HELP_WIDTH, option->help);
+    columns_paragraph(left, HELP_COLUMN, HELP_WIDTH, text);
 }
 
 static void help_group(const struct option_group *group)
 {
     printf("\n%s\n", group->title);
     for (const struct option *o = group->options; o->name; o++) {
-        help_option(o);
+        help_option(o, o->help);
     }
+}
+
+static void help_actions(const struct command *command)
+{
+    printf("\nActions (see also bloomgate %s ACTION --help)\n", command->name);
+    for (const struct command_action *a = command->actions; a->name; a++) {
+        char left[80];
+        (void)snprintf(left, sizeof left, "  %s %s", a->name, a->usage);
+        columns_paragraph(left, HELP_COLUMN, HELP_WIDTH, a->does);
+    }
+}
+
+/* Returns the help text of an option for an action, without the action's name, or NULL if the option
+ * applies only to other actions. */
+static const char *help_of_action(const struct command *command, const char *text,
+                                  const char *action)
+{
+    for (const struct command_action *a = command->actions; a->name; a++) {
+        const size_t n = strlen(a->name);
+        if (strncmp(text, a->name, n) == 0 && strncmp(text + n, ": ", 2) == 0) {
+            return strcmp(a->name, action) == 0 ? text + n + 2 : NULL;
+        }
+    }
+    return text;
+}
+
+static void help_action_group(const struct command *command,
+                              const struct option_group *group, const char *action)
+{
+    bool titled = false;
+    for (const struct option *o = group->options; o->name; o++) {
+        const char *text = help_of_action(command, o->help, action);
+        if (text && !titled) {
+            printf("\n%s\n", group->title);
+            titled = true;
+        }
+        if (text) {
+            help_option(o, text);
+        }
+    }
+}
+
+void help_action_write(const struct command *command,
+                       const struct command_action *action)
+{
+    printf("usage: bloomgate %s [options] %s %s\n", command->name, action->name,
+           action->usage);
+    columns_paragraph("", 7, HELP_WIDTH, action->does);
+    for (size_t i = 0; i < action->groups; i++) {
+        help_action_group(command, command->uses[i].group, action->name);
+    }
+    help_group(&common_options);
 }
 
 static void help_command(const struct command *command)
 {
     printf("usage: bloomgate %s %s\n       %s\n", command->name, command->usage,
            command->summary);
-    for (const struct option_use *use = command->uses; use->group; use++) {
+    if (command->actions) { /* the other groups are in the help of the actions */
+        help_actions(command);
+        for (size_t i = 0; strcmp(command->uses[i].group->title, "Action") != 0; i++) {
+            help_group(command->uses[i].group);
+        }
+    }
+    for (const struct option_use *use = command->uses; !command->actions && use->group;
+         use++) {
         help_group(use->group);
     }
     help_group(&common_options);
@@ -187,6 +246,16 @@ static void man_examples(const struct command *command)
     }
 }
 
+static void man_actions(const struct command *command)
+{
+    printf(".SH ACTIONS\n");
+    for (const struct command_action *a = command->actions; a->name; a++) {
+        char text[200];
+        (void)snprintf(text, sizeof text, "%s %s", a->name, a->usage);
+        roff_item(stdout, text, a->does);
+    }
+}
+
 static void man_command(const struct command *command)
 {
     char name[64];
@@ -196,6 +265,9 @@ static void man_command(const struct command *command)
     roff_inside(stdout, command->usage);
     printf("\n.SH DESCRIPTION\n");
     roff_paragraphs(stdout, command->about);
+    if (command->actions) {
+        man_actions(command);
+    }
     man_options(command);
     man_examples(command);
     man_exit_codes();
@@ -225,8 +297,11 @@ static const char man_about[] =
     "returns \"maybe\" at a known false-positive rate. bloomgate builds filters from "
     "keys, stores them in files, queries them, and updates them.\n\n"
     "Data goes to stdout; messages go to stderr. Files are replaced atomically, and "
-    "existing files are overwritten only with --force. \"-\" is stdin, and \"--\" ends "
-    "the options. Options and arguments may appear in any order.";
+    "existing files are overwritten only with --force. \"--\" ends the options. Options "
+    "and arguments may appear in any order.\n\n"
+    "\"-\" is stdin for keys, filters and patches, and stdout for a new filter. stdin "
+    "can be used only once; without a file, keys are read from stdin. A filter is not "
+    "written to a terminal.";
 
 static const struct man_entry man_numbers[] = {
     { "10k 5M 2G 1T 1P",
@@ -245,7 +320,20 @@ static const struct man_entry man_recipes[] = {
     { "--field N, --delimiter C",
       "Use the Nth field of the record as the key. The key is empty if the record has "
       "fewer fields. Every delimiter ends a field. The default delimiter is a tab, or "
-      "a comma with --csv." },
+      "a comma with --csv. With --whitespace, fields are separated by runs of spaces "
+      "and tabs." },
+    { "--field NAME, --header",
+      "Use the column with this name in the header, which is the first record of each "
+      "file, as the key. --header skips the header if the field is a number. A name "
+      "that consists of digits is a number." },
+    { "--json PATH",
+      "Records are JSON values, one per line. The key is the string, number, true or "
+      "false at PATH, such as .user.id, .tags[0] or .[\"a.b\"]. Strings are decoded; "
+      "numbers are used as written. If a name occurs twice, the last one counts. The "
+      "key is empty if there is no value, or if it is null. Blank lines are ignored." },
+    { "--skip-invalid",
+      "Skip and count records that are not valid JSON or have no valid key. Without "
+      "it, such a record is an error." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
       "Parse the text as a decimal integer. The key is the integer as 8 or 4 bytes, "

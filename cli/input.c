@@ -40,9 +40,10 @@ static bool input_size_of(const char *path, uint64_t *size)
 
 size_t input_peek(const char *path, char *to, size_t room)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, to, room) : 0;
-    if (fd >= 0) {
+    const bool standard = input_is_stdin(path);
+    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? pread(fd, to, room, 0) : 0;
+    if (fd >= 0 && !standard) {
         (void)close(fd);
     }
     return n > 0 ? (size_t)n : 0;
@@ -51,7 +52,7 @@ size_t input_peek(const char *path, char *to, size_t room)
 /* Returns whether a regular file is compressed and will be decompressed while it is read. */
 static bool input_is_packed(const char *path)
 {
-    char first[4];
+    char first[UNPACK_MAGIC];
     const size_t n = input_peek(path, first, sizeof first);
     return n > 0 && unpack_recognise(first, n) != UNPACK_PLAIN;
 }
@@ -99,6 +100,17 @@ static void input_sum_sizes(struct input *input)
     input->size /= input->part.n;
 }
 
+int input_take_stdin(void)
+{
+    static bool taken;
+    if (taken) {
+        return say_usage("stdin can be used only once: '-', or no file, stands for "
+                         "stdin; specify a file for the other input");
+    }
+    taken = true;
+    return CLI_OK;
+}
+
 int input_begin(struct input *input, char **paths, size_t count, bool raw,
                 struct input_part part)
 {
@@ -109,6 +121,12 @@ int input_begin(struct input *input, char **paths, size_t count, bool raw,
                              .raw = raw,
                              .part = part.n ? part : (struct input_part){ 0, 1 },
                              .fd = -1 };
+    for (size_t i = 0; i < input->count; i++) {
+        const int code = input_is_stdin(input->paths[i]) ? input_take_stdin() : CLI_OK;
+        if (code) {
+            return code;
+        }
+    }
     input->ahead = malloc(INPUT_AHEAD);
     if (!input->ahead) {
         return say_full("out of memory");
@@ -254,6 +272,13 @@ static int input_open(struct input *input)
     input->cut = input->skipped = false;
     const enum unpack_format format =
         input->raw ? UNPACK_PLAIN : unpack_recognise(input->ahead, input->ahead_used);
+    const char *why =
+        input->raw ? NULL : unpack_why_not(input->ahead, input->ahead_used);
+    if (format == UNPACK_PLAIN && why) {
+        return say_data("%s: cannot be decompressed: %s; to read the bytes unchanged, "
+                        "use --raw",
+                        input_name(input), why);
+    }
     if (format != UNPACK_PLAIN) {
         input->skipped = input->at % input->part.n != input->part.i;
         input->unpacker = unpacker_new(format);
@@ -300,6 +325,9 @@ static enum input_state input_unpack(struct input *input, char *to, size_t room,
         const bool good = unpacker_run(input->unpacker, &step);
         input->ahead_at += step.used;
         *n = step.made;
+        if (good && ends && *n == 0 && unpacker_is_whole(input->unpacker)) {
+            return INPUT_FILE_END;
+        }
         if (!good || (ends && *n == 0)) {
             *code = say_data("%s: cannot be decompressed: %s", input_name(input),
                              good ? "it is truncated" : step.why);

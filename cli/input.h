@@ -1,6 +1,6 @@
 /*
- * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with gzip or
- * zstd is detected by its first bytes and decompressed. The boundaries between files are preserved:
+ * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with
+ * gzip, zstd, xz, bzip2 or lz4 is detected by its first bytes and decompressed. The boundaries between files are preserved:
  * if the last line of a file has no newline, it ends at the end of the file.
  */
 #ifndef CLI_INPUT_H
@@ -38,6 +38,10 @@ struct input {
     uint64_t done, size; /* bytes read so far; expected total, or 0 if unknown */
 };
 
+/* Records that stdin is used, which is possible only once. Reports a second use. Returns an exit
+ * code. */
+int input_take_stdin(void);
+
 /* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but does not
  * open the files yet. Returns an exit code. */
 int input_begin(struct input *input, char **paths, size_t count, bool raw,
@@ -47,7 +51,7 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or refer to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Reads the first bytes of a file. Returns their number, or 0 on error. */
+/* Reads the first bytes of a regular file. Returns their number, or 0 on error. */
 size_t input_peek(const char *path, char *to, size_t room);
 
 /* Returns whether `path` is one of the input files, so that writing to it would destroy input. */

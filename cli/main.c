@@ -45,7 +45,12 @@ static int main_run(const struct command *command, char **items, size_t count)
     if (option_read(uses, options, items, count, &arguments)) {
         say_begin(command->name, options->quiet, (enum say_when)options->color);
         progress_show((enum say_when)options->progress);
-        if (options->help) {
+        const struct command_action *action =
+            arguments.count ? command_find_action(command, arguments.items[0]) : NULL;
+        if (options->help && action) {
+            help_action_write(command, action);
+            code = CLI_OK;
+        } else if (options->help) {
             help_write(command);
             code = CLI_OK;
         } else {

@@ -15,6 +15,61 @@
 
 enum { OPTION_NAME_MAX = 32 };
 
+/* Options of other programs, and our options with the same meaning. */
+static const struct nearest_synonym option_synonyms[] = {
+    { "fpr", "rate" },
+    { "fpp", "rate" },
+    { "fp", "rate" },
+    { "error", "rate" },
+    { "error-rate", "rate" },
+    { "errorrate", "rate" },
+    { "probability", "rate" },
+    { "false-positive-rate", "rate" },
+    { "capacity", "items" },
+    { "expected", "items" },
+    { "expected-insertions", "items" },
+    { "elements", "items" },
+    { "entries", "items" },
+    { "num-items", "items" },
+    { "num-keys", "items" },
+    { "count", "items" },
+    { "n", "items" },
+    { "size", "bytes" },
+    { "size", "memory" },
+    { "memory", "bytes" },
+    { "bytes", "memory" },
+    { "mem", "memory" },
+    { "mem", "bytes" },
+    { "max-memory", "memory" },
+    { "hashes", "bits" },
+    { "hash-functions", "bits" },
+    { "num-hashes", "bits" },
+    { "k", "bits" },
+    { "type", "kind" },
+    { "algorithm", "kind" },
+    { "jobs", "threads" },
+    { "parallel", "threads" },
+    { "workers", "threads" },
+    { "separator", "delimiter" },
+    { "field-separator", "delimiter" },
+    { "sep", "delimiter" },
+    { "column", "field" },
+    { "columns", "field" },
+    { "key", "field" },
+    { "zero", "null" },
+    { "zero-terminated", "null" },
+    { "print0", "null" },
+    { "overwrite", "force" },
+    { "yes", "force" },
+    { "lowercase", "lower" },
+    { "ignore-case", "lower" },
+    { "strip", "trim" },
+    { "secret", "keyring" },
+    { "silent", "quiet" },
+    { "period", "window" },
+    { NULL, NULL },
+};
+
 static void option_unknown(const struct option_use *uses, const char *name)
 {
     const char *names[256];
@@ -25,8 +80,9 @@ static void option_unknown(const struct option_use *uses, const char *name)
         }
     }
     char hint[SAY_HINT_TEXT];
-    (void)say_usage("unknown option --%s%s", name,
-                    say_hint("--", nearest_name(name, names, n), hint));
+    (void)say_usage(
+        "unknown option --%s%s", name,
+        say_hint("--", nearest_meaning(name, option_synonyms, names, n), hint));
 }
 
 /* Finds an option by its long name or, if `name` is NULL, by its letter. */
@@ -54,7 +110,6 @@ static const char *option_expected(const struct option *option)
 {
     switch (option->type) {
     case OPTION_COUNT: return "a whole number such as 1000, 10k, 5M or 1e6";
-    case OPTION_ORDINAL: return "a whole number of at least 1";
     case OPTION_BYTES: return "a number of bytes such as 64k, 512M or 2Gi";
     case OPTION_REAL: return "a number such as 2.5";
     case OPTION_RATE: return "a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%";
@@ -109,9 +164,6 @@ static bool option_set(const struct option *option, void *field, const char *tex
     case OPTION_CHOICE: return option_choose(option, text, field);
     case OPTION_COUNT:
     case OPTION_BYTES: good = number_count(text, field); break;
-    case OPTION_ORDINAL:
-        good = number_count(text, field) && *(uint64_t *)field > 0;
-        break;
     case OPTION_REAL: good = number_real(text, field); break;
     case OPTION_RATE: good = number_rate(text, field); break;
     case OPTION_SECONDS: good = number_seconds(text, field); break;

@@ -19,7 +19,6 @@ enum option_type {
     OPTION_TEXT,    /* const char *: any text */
     OPTION_LIST,    /* struct option_list: may be repeated */
     OPTION_COUNT,   /* uint64_t: number_count */
-    OPTION_ORDINAL, /* uint64_t: parsed by number_count; at least 1 */
     OPTION_BYTES,   /* uint64_t: parsed by number_count; in bytes */
     OPTION_REAL,    /* double: number_real */
     OPTION_RATE,    /* double: number_rate */
@@ -55,7 +54,6 @@ struct option {
 #define OPT_TEXT(...)    OPT_ROW(TEXT, __VA_ARGS__)
 #define OPT_LIST(...)    OPT_ROW(LIST, __VA_ARGS__)
 #define OPT_COUNT(...)   OPT_ROW(COUNT, __VA_ARGS__)
-#define OPT_ORDINAL(...) OPT_ROW(ORDINAL, __VA_ARGS__)
 #define OPT_BYTES(...)   OPT_ROW(BYTES, __VA_ARGS__)
 #define OPT_REAL(...)    OPT_ROW(REAL, __VA_ARGS__)
 #define OPT_RATE(...)    OPT_ROW(RATE, __VA_ARGS__)

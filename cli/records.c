@@ -6,7 +6,10 @@
 #include "records.h"
 
 #include "bytes.h"
+#include "fields.h"
+#include "json_read.h"
 #include "letters.h"
+#include "number.h"
 #include "say.h"
 #include "text.h"
 
@@ -31,15 +34,23 @@ static const struct option key_options_table[] = {
     OPT_FLAG("null", '0', nul, "records end with NUL instead of newline"),
     OPT_FLAG("length-prefixed", 0, prefixed, "records start with a 4-byte length"),
     OPT_FLAG("csv", 0, csv, "records are rows of CSV, with optional quotes"),
-    OPT_ORDINAL("field", 0, field, "N", "use the Nth field of each record as the key"),
+    OPT_TEXT("json", 0, json, "PATH", "records are JSON; the key is at PATH: .user.id"),
+    OPT_TEXT("field", 0, field, "FIELD",
+             "use one field as the key: its number, or its name"),
+    OPT_FLAG("header", 0, header,
+             "the first record of each file is a header, not a key"),
     OPT_TEXT("delimiter", 0, delimiter, "C",
              "field delimiter (default: tab; with --csv: comma)"),
+    OPT_FLAG("whitespace", 0, whitespace,
+             "fields are separated by runs of spaces and tabs"),
     OPT_FLAG("crlf", 0, crlf, "lines may end with CR LF"),
     OPT_FLAG("trim", 0, trim, "remove whitespace around the key"),
     OPT_FLAG("lower", 0, lower, "convert A-Z to a-z"),
     OPT_CHOICE("as", 0, as, "FORM", "form of the key: text, int64, int32, hex or utf16",
                key_forms),
-    OPT_FLAG("raw", 0, raw, "do not decompress gzip or zstd input"),
+    OPT_FLAG("skip-invalid", 0, skip_invalid,
+             "skip records with invalid keys instead of failing"),
+    OPT_FLAG("raw", 0, raw, "do not decompress input"),
     OPT_END,
 };
 
@@ -59,33 +70,73 @@ static int keys_delimiter(const char *text, char *delimiter)
     return CLI_OK;
 }
 
-int keys_format(const struct key_options *o, struct key_format *format)
+/* Parses --field: a number, or the name of a column. */
+static int keys_read_field(const char *text, struct key_format *format)
 {
-    *format = (struct key_format){ .separator = o->nul ? 0 : '\n',
-                                   .delimiter = o->csv ? ',' : '\t',
-                                   .field = o->field,
-                                   .crlf = o->crlf,
-                                   .trim = o->trim,
-                                   .lower = o->lower,
-                                   .form = (enum key_form)o->as };
-    if (o->nul + o->prefixed + o->csv > 1) {
-        return say_usage("--null, --length-prefixed and --csv are mutually exclusive");
+    const bool number = *text && strspn(text, "0123456789") == strlen(text);
+    if (!*text || (number && (!number_count(text, &format->field) || !format->field))) {
+        return say_usage("--field: found '%s', expected a number of at least 1, or the "
+                         "name of a column",
+                         text);
     }
-    if (o->prefixed && (o->crlf || o->field)) {
-        return say_usage("--length-prefixed cannot be combined with --crlf or --field");
-    }
-    format->records = o->prefixed ? KEY_RECORDS_PREFIXED
-                      : o->csv    ? KEY_RECORDS_CSV
-                                  : KEY_RECORDS_SEPARATED;
-    if (o->csv && !o->field) {
-        format->field = 1;
-    }
+    format->name = number ? NULL : text;
+    format->header = format->header || format->name;
+    return CLI_OK;
+}
+
+static int keys_check_delimiter(const struct key_options *o, struct key_format *format)
+{
     const int code =
         o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
     if (!code && o->csv && (format->delimiter == '"' || format->delimiter == '\n')) {
         return say_usage("--delimiter: must not be a quote or a newline with --csv");
     }
     return code;
+}
+
+/* Refuses options that contradict each other. */
+static int keys_check(const struct key_options *o)
+{
+    if (o->nul + o->prefixed + o->csv > 1) {
+        return say_usage("--null, --length-prefixed and --csv are mutually exclusive");
+    }
+    if (o->prefixed && (o->crlf || o->field || o->header || o->whitespace)) {
+        return say_usage("--length-prefixed cannot be combined with --crlf, --field, "
+                         "--header or --whitespace");
+    }
+    if (o->json && (o->csv || o->field || o->delimiter || o->whitespace || o->header)) {
+        return say_usage("--json cannot be combined with --csv, --field, --delimiter, "
+                         "--whitespace or --header");
+    }
+    if (o->whitespace && (o->csv || o->delimiter)) {
+        return say_usage("--whitespace cannot be combined with --csv or --delimiter");
+    }
+    return CLI_OK;
+}
+
+int keys_format(const struct key_options *o, struct key_format *format)
+{
+    *format = (struct key_format){ .separator = o->nul ? 0 : '\n',
+                                   .delimiter = o->csv ? ',' : '\t',
+                                   .blanks = o->whitespace,
+                                   .header = o->header,
+                                   .field = o->csv || o->whitespace,
+                                   .crlf = o->crlf,
+                                   .trim = o->trim,
+                                   .lower = o->lower,
+                                   .skip_invalid = o->skip_invalid,
+                                   .form = (enum key_form)o->as };
+    format->records = o->prefixed ? KEY_RECORDS_PREFIXED
+                      : o->csv    ? KEY_RECORDS_CSV
+                                  : KEY_RECORDS_SEPARATED;
+    int code = keys_check(o);
+    if (!code && o->json && !json_path_parse(o->json, &format->json)) {
+        code = say_usage("--json: found '%s', expected a path such as .user.id, "
+                         ".tags[0] or .[\"a.b\"]",
+                         o->json);
+    }
+    code = code || !o->field ? code : keys_read_field(o->field, format);
+    return code ? code : keys_check_delimiter(o, format);
 }
 
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE])
@@ -212,50 +263,13 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
     return at;
 }
 
-/*
- * The parser state within a CSV line. A quote at the start of a field opens a quoted section, and
- * the next quote closes it; two consecutive quotes close and reopen it. Anywhere else, quotes are
- * ordinary characters, as in 5ft10".
- */
-struct csv_place {
-    bool begun;  /* at least one byte of the field has been read */
-    bool quoted; /* inside quotes */
-    bool closed; /* the previous byte closed the quotes */
-};
-
-/* Advances the parser state by one byte. */
-static void csv_step(struct csv_place *place, char c, char delimiter)
-{
-    if (place->quoted) {
-        place->quoted = c != '"';
-        place->closed = !place->quoted;
-        return;
-    }
-    place->quoted = c == '"' && (!place->begun || place->closed);
-    place->begun = c != '\n' && c != delimiter;
-    place->closed = false;
-}
-
-/* Returns the position after the last newline that is not inside quotes. */
-static size_t keys_whole_csv(const struct key_format *format, const char *bytes,
-                             size_t n)
-{
-    size_t whole = 0;
-    struct csv_place place = { 0 };
-    for (size_t i = 0; i < n; i++) {
-        csv_step(&place, bytes[i], format->delimiter);
-        whole = bytes[i] == '\n' && !place.quoted ? i + 1 : whole;
-    }
-    return whole;
-}
-
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n)
 {
     if (format->records == KEY_RECORDS_PREFIXED) {
         return keys_whole_prefixed(bytes, n);
     }
     if (format->records == KEY_RECORDS_CSV) {
-        return keys_whole_csv(format, bytes, n);
+        return csv_whole(format, bytes, n);
     }
     const char *last = memrchr(bytes, format->separator, n);
     return last ? (size_t)(last - bytes) + 1 : 0;
@@ -281,6 +295,17 @@ static uint64_t keys_mask(const char *bytes, char separator)
     }
     return mask;
 #endif
+}
+
+uint64_t chunk_lines(const struct chunk *chunk, size_t from, size_t n)
+{
+    uint64_t lines = 0;
+    for (size_t at = 0; at < n; at += 64) {
+        const uint64_t mask = keys_mask(chunk->bytes + from + at, '\n');
+        lines += (uint64_t)__builtin_popcountll(
+            n - at < 64 ? mask & ((UINT64_C(1) << (n - at)) - 1) : mask);
+    }
+    return lines;
 }
 
 /* Stores the end offsets of the records whose separators are set in `mask`. Lines are usually at
@@ -358,14 +383,16 @@ static size_t keys_next_prefixed(const struct key_format *format,
 static size_t keys_next_csv(const struct key_format *format, const struct chunk *chunk,
                             size_t at)
 {
-    struct csv_place place = { 0 };
-    for (; at < chunk->used; at++) {
-        csv_step(&place, chunk->bytes[at], format->delimiter);
-        if (chunk->bytes[at] == '\n' && !place.quoted) {
-            return at + 1;
-        }
-    }
-    return at;
+    bool whole, open;
+    return at + csv_record(format, chunk->bytes + at, chunk->used - at, &whole, &open);
+}
+
+/* CSV records without any quotes are lines. */
+static bool keys_find_csv(const struct key_format *format, struct chunk *chunk)
+{
+    return chunk->used && memchr(chunk->bytes, '"', chunk->used)
+               ? keys_find_others(format, chunk, keys_next_csv)
+               : keys_find_separated(chunk, '\n');
 }
 
 static bool keys_find(const struct key_format *format, struct chunk *chunk)
@@ -374,7 +401,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     case KEY_RECORDS_SEPARATED: return keys_find_separated(chunk, format->separator);
     case KEY_RECORDS_PREFIXED:
         return keys_find_others(format, chunk, keys_next_prefixed);
-    case KEY_RECORDS_CSV: return keys_find_others(format, chunk, keys_next_csv);
+    case KEY_RECORDS_CSV: return keys_find_csv(format, chunk);
     }
     return false;
 }
@@ -428,45 +455,6 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
-
-/* Returns the field that `format` selects, or an empty field without data if the record has fewer
- * fields. */
-static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
-{
-    const char *at = record.data, *end = at + record.len;
-    for (uint64_t field = 1;; field++) {
-        struct csv_place place = { 0 };
-        const char *stop = at;
-        while (stop < end && (place.quoted || *stop != format->delimiter)) {
-            if (format->records == KEY_RECORDS_CSV) {
-                csv_step(&place, *stop, format->delimiter);
-            }
-            stop++;
-        }
-        if (field == format->field) {
-            return (bg_bytes){ at, (size_t)(stop - at) };
-        }
-        if (stop == end) {
-            return (bg_bytes){ NULL, 0 };
-        }
-        at = stop + 1;
-    }
-}
-
-/* Writes a CSV field without its enclosing quotes to `to`. Two quotes inside become one. */
-static bg_bytes keys_unquote(bg_bytes field, char *to)
-{
-    const char *from = field.data;
-    size_t n = 0;
-    if (field.len < 2 || from[0] != '"' || from[field.len - 1] != '"') {
-        return field;
-    }
-    for (size_t i = 1; i + 1 < field.len; i++) {
-        to[n++] = from[i];
-        i += from[i] == '"' && i + 2 < field.len && from[i + 1] == '"';
-    }
-    return (bg_bytes){ to, n };
-}
 
 static bg_bytes keys_trim(bg_bytes text)
 {
@@ -561,60 +549,70 @@ static bool keys_convert(enum key_form form, bg_bytes text, char *to, bg_bytes *
     return false;
 }
 
-static bool keys_is_cut_off(const struct key_format *format, const struct chunk *chunk,
-                            size_t i)
+/* What keys_make did. */
+enum key_result {
+    KEY_MADE,
+    KEY_NONE, /* the record has no key, and is not an error: a blank line of JSON */
+    KEY_INVALID
+};
+
+/* Describes an invalid key. */
+struct key_fault {
+    const char *what;   /* "not valid " */
+    const char *wanted; /* "int64" */
+    size_t column;      /* position in the record, counted from 1; 0 if it is unknown */
+};
+
+static bool keys_is_cut_off(const struct key_format *format, bg_bytes record)
 {
-    const size_t begin = i ? chunk->ends[i - 1] : 0, n = chunk->ends[i] - begin;
     return format->records == KEY_RECORDS_PREFIXED
-           && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
+           && (record.len < KEY_PREFIX
+               || record.len - KEY_PREFIX != keys_prefix(record.data));
 }
 
 /* Returns whether a quoted field is still open at the end of the input. Such a field contains all
  * records after its opening quote. */
-static bool keys_is_open(const struct key_format *format, const struct chunk *chunk,
-                         size_t i)
+static bool keys_is_open(const struct key_format *format, bg_bytes record)
 {
-    struct csv_place place = { 0 };
-    if (format->records != KEY_RECORDS_CSV || i + 1 < chunk->count) {
-        return false;
+    bool whole, open = false;
+    if (format->records == KEY_RECORDS_CSV) {
+        (void)csv_record(format, record.data, record.len, &whole, &open);
     }
-    for (size_t at = i ? chunk->ends[i - 1] : 0; at < chunk->ends[i]; at++) {
-        csv_step(&place, chunk->bytes[at], format->delimiter);
-    }
-    return place.quoted;
+    return open;
 }
 
-static int keys_refuse(const struct key_format *format, const struct chunk *chunk,
-                       size_t i)
+/* Writes the start of a record to `shown`. The record is untrusted, so control characters are
+ * replaced. */
+enum { KEY_SHOWN = 41 };
+static const char *keys_show(bg_bytes record, char shown[KEY_SHOWN + 3])
 {
-    const bg_bytes record = chunk_record(format, chunk, i);
-    const uint64_t offset = chunk->offset + (i ? chunk->ends[i - 1] : 0);
-    char shown[41]; /* untrusted, so control characters are replaced */
     size_t n = 0;
-    for (; n < record.len && n + 1 < sizeof shown; n++) {
+    for (; n < record.len && n + 1 < KEY_SHOWN; n++) {
         const unsigned char c = ((const unsigned char *)record.data)[n];
         shown[n] = (char)(c < 0x20 || c >= 0x7F ? '?' : c);
     }
-    shown[n] = 0;
-    if (keys_is_cut_off(format, chunk, i)) {
-        return say_data("%s: at byte %" PRIu64 ": the last record is truncated",
-                        chunk->path, offset);
+    (void)snprintf(shown + n, 4, "%s", record.len > n ? "..." : "");
+    return shown;
+}
+
+/* Describes a position: "line 7", or "at byte 100" if the line is unknown. `line` is the number of
+ * lines before the position in the chunk, and `offset` the number of bytes. */
+enum { KEY_PLACE = 48 };
+static const char *keys_place(const struct chunk *chunk, uint64_t line, size_t offset,
+                              char place[KEY_PLACE])
+{
+    if (chunk->line) {
+        (void)snprintf(place, KEY_PLACE, "line %" PRIu64, chunk->line + line);
+    } else {
+        (void)snprintf(place, KEY_PLACE, "at byte %" PRIu64, chunk->offset + offset);
     }
-    if (keys_is_open(format, chunk, i)) {
-        return say_data("%s: at byte %" PRIu64
-                        ": the record has unclosed quotes: '%s'%s",
-                        chunk->path, offset, shown, record.len > n ? "..." : "");
-    }
-    return say_data("%s: at byte %" PRIu64 ": not valid %s: '%s'%s", chunk->path,
-                    offset,
-                    format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
-                    shown, record.len > n ? "..." : "");
+    return place;
 }
 
 static bool keys_may_end_with_cr(const struct key_format *format)
 {
     return format->records != KEY_RECORDS_PREFIXED && format->separator == '\n'
-           && !format->crlf;
+           && !format->crlf && !format->json.set;
 }
 
 /* Counts the key if it is odd. `text` is the key before it is converted to another form. */
@@ -627,20 +625,78 @@ static void keys_count_odd(const struct key_format *format, bool missing, bg_byt
                && keys_may_end_with_cr(format);
 }
 
+/* Decodes a JSON string. The result is never longer than the string. */
+static bool keys_decode(const struct json_value *value, char *to, bg_bytes *text)
+{
+    struct json_reader reader;
+    struct json_span decoded;
+    if (value->simple) {
+        *text = (bg_bytes){ value->at + 1, value->len - 2 };
+        return true;
+    }
+    memcpy(to, value->at, value->len);
+    json_read_begin(&reader, to, value->len);
+    if (!json_read_string(&reader, &decoded)) {
+        return false;
+    }
+    *text = (bg_bytes){ decoded.bytes, decoded.len };
+    return true;
+}
+
+/* Sets *text to the value that --json selects; its data is NULL if there is no value. */
+static enum key_result keys_json(const struct key_format *format, bg_bytes *text,
+                                 char *to, struct key_fault *fault)
+{
+    const char *first = text->data;
+    const struct json_value value = json_path_find(&format->json, first, text->len);
+    const size_t column = (size_t)(value.at - first) + 1;
+    switch (value.kind) {
+    case JSON_ABSENT: *text = (bg_bytes){ NULL, 0 }; return KEY_MADE;
+    case JSON_PLAIN: *text = (bg_bytes){ value.at, value.len }; return KEY_MADE;
+    case JSON_BLANK: return KEY_NONE;
+    case JSON_INVALID:
+        *fault = (struct key_fault){ "not valid JSON, expected ", value.why, column };
+        return KEY_INVALID;
+    case JSON_CONTAINER:
+        *fault = (struct key_fault){ "found an object or list, expected ",
+                                     "a string or number at the path", column };
+        return KEY_INVALID;
+    case JSON_STRING: break;
+    }
+    *fault = (struct key_fault){ "found a lone surrogate or invalid UTF-8, expected ",
+                                 "a Unicode string", column };
+    return keys_decode(&value, to, text) ? KEY_MADE : KEY_INVALID;
+}
+
+static const char keys_none[1] =
+    ""; /* the data of the empty keys of records without the field */
+
+bool keys_are_missing(const struct chunk *chunk, size_t i)
+{
+    return chunk->keys[i].data == keys_none;
+}
+
 /* Creates the key of record i. `to` has space for the largest possible result. */
-static bool keys_make(const struct key_format *format, struct chunk *chunk, size_t i,
-                      char *to)
+static enum key_result keys_make(const struct key_format *format, struct chunk *chunk,
+                                 size_t i, char *to, struct key_fault *fault)
 {
     bg_bytes text = chunk_record(format, chunk, i);
     /* The converted key is written after the space for the whole record, because the text may be
      * anywhere in that space after quotes and blanks have been removed. */
     char *formed = to + text.len;
-    text = format->field ? keys_field(format, text) : text;
+    const uint64_t field = chunk->field ? chunk->field : format->field;
+    if (format->json.set) {
+        const enum key_result found = keys_json(format, &text, to, fault);
+        if (found != KEY_MADE) {
+            return found;
+        }
+    } else if (field) {
+        text = field_get(format, text, field);
+    }
     const bool missing = !text.data;
     text = missing ? (bg_bytes){ to, 0 } : text;
-    text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
+    text = format->records == KEY_RECORDS_CSV ? field_unquote(text, to) : text;
     text = format->trim ? keys_trim(text) : text;
-    keys_count_odd(format, missing, text, &chunk->odd);
     if (format->lower) {
         const char *from = text.data;
         for (size_t j = 0; j < text.len; j++) {
@@ -648,28 +704,93 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
         }
         text.data = to;
     }
-    return keys_convert(format->form, text, formed, &chunk->keys[i]);
+    *fault = (struct key_fault){
+        "not valid ", format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form], 0
+    };
+    if (!keys_convert(format->form, text, formed, &chunk->keys[i])) {
+        return KEY_INVALID;
+    }
+    if (missing) {
+        chunk->keys[i] = (bg_bytes){ keys_none, 0 };
+    }
+    keys_count_odd(format, missing, text, &chunk->odd);
+    return KEY_MADE;
 }
 
+static int keys_refuse(const struct chunk *chunk, const char *place, bg_bytes record,
+                       const struct key_fault *fault)
+{
+    char shown[KEY_SHOWN + 3], column[32] = "";
+    if (fault->column) {
+        (void)snprintf(column, sizeof column, ", column %zu", fault->column);
+    }
+    return say_data("%s: %s%s: %s%s: '%s'; to skip such records, use --skip-invalid",
+                    chunk->path, place, column, fault->what, fault->wanted,
+                    keys_show(record, shown));
+}
+
+/* Reports a record that is incomplete at the end of the input. --skip-invalid does not skip it,
+ * because the input may be truncated. */
+static int keys_refuse_cut(const struct key_format *format, const struct chunk *chunk,
+                           const char *place, bg_bytes record)
+{
+    char shown[KEY_SHOWN + 3];
+    record.len -= record.len && ((const char *)record.data)[record.len - 1] == '\n';
+    return format->records == KEY_RECORDS_PREFIXED
+               ? say_data("%s: %s: the last record is truncated", chunk->path, place)
+               : say_data("%s: %s: the record has unclosed quotes: '%s'", chunk->path,
+                          place, keys_show(record, shown));
+}
+
+/* Creates the keys of all records. Records without keys are removed, and the records that follow
+ * move into their place: `ends` contains the new ends, and the loop reads the old ones. */
 static int keys_make_all(const struct key_format *format, struct chunk *chunk)
 {
-    for (size_t i = 0, used = 0; i < chunk->count; i++) {
-        const size_t begin = i ? chunk->ends[i - 1] : 0;
-        /* Space for the text, twice that space for its UTF-16 form, and 8 bytes for a number. */
-        const size_t most = 3 * (chunk->ends[i] - begin) + 8;
-        if (keys_is_cut_off(format, chunk, i) || keys_is_open(format, chunk, i)
-            || !keys_make(format, chunk, i, chunk->arena + used)) {
-            return keys_refuse(format, chunk, i);
+    const size_t count = chunk->count;
+    size_t kept = 0, filled = 0, begin = 0;
+    uint64_t dropped = 0; /* lines of removed records */
+    for (size_t i = 0, used = 0, end; i < count; i++, begin = end) {
+        end = chunk->ends[i];
+        const size_t n = end - begin;
+        char place[KEY_PLACE];
+        struct key_fault fault = { NULL, NULL, 0 };
+        const bg_bytes record = { chunk->bytes + begin, n };
+        if (keys_is_cut_off(format, record)
+            || (i + 1 == count && keys_is_open(format, record))) {
+            (void)keys_place(chunk, dropped + chunk_lines(chunk, 0, filled), begin,
+                             place);
+            return keys_refuse_cut(format, chunk, place, record);
         }
-        used += most;
+        if (filled < begin) {
+            memmove(chunk->bytes + filled, chunk->bytes + begin, n);
+        }
+        chunk->ends[kept] = filled + n;
+        const enum key_result made =
+            keys_make(format, chunk, kept, chunk->arena + used, &fault);
+        if (made == KEY_INVALID && !format->skip_invalid) {
+            (void)keys_place(chunk, dropped + chunk_lines(chunk, 0, filled), begin,
+                             place);
+            return keys_refuse(chunk, place, chunk_record(format, chunk, kept), &fault);
+        }
+        chunk->odd.skipped += made == KEY_INVALID;
+        dropped += made == KEY_MADE ? 0 : chunk_lines(chunk, filled, n);
+        if (made == KEY_MADE) {
+            kept++;
+            filled += n;
+            /* Space for the text, twice that for its UTF-16 form, and 8 bytes for a number. */
+            used += 3 * n + 8;
+        }
     }
+    chunk->count = kept;
+    chunk->used = filled;
     return CLI_OK;
 }
 
-static bool keys_are_records(const struct key_format *format)
+bool keys_are_records(const struct key_format *format)
 {
-    return format->records == KEY_RECORDS_SEPARATED && !format->field && !format->crlf
-           && !format->trim && !format->lower && format->form == KEY_TEXT;
+    return format->records == KEY_RECORDS_SEPARATED && !format->field && !format->name
+           && !format->json.set && !format->crlf && !format->trim && !format->lower
+           && format->form == KEY_TEXT;
 }
 
 int keys_split(const struct key_format *format, struct chunk *chunk)

@@ -2,8 +2,8 @@
  * records.h - splits input into records and extracts their keys.
  *
  * A record is delimited by separators (newline or NUL), is preceded by its length (binary), or is a
- * CSV row, which may contain quoted newlines. The key is the record, or one of its fields, after
- * the conversions that the options specify, such as trimming, lowercasing or conversion to a
+ * CSV row, which may contain quoted newlines. The key is the record, one of its fields, or a value
+ * in a JSON record, after the conversions that the options specify, such as trimming, lowercasing or conversion to a
  * number. The conversion is recorded in the filter file (keys_recipe) and applied again when the
  * filter is queried, so that building and querying use the same keys.
  *
@@ -14,14 +14,16 @@
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
 
+#include "json_path.h"
 #include "option.h"
 
 #include "bloomgate/all.h"
 
 /* The option values. */
 struct key_options {
-    bool nul, prefixed, csv, crlf, trim, lower, raw;
-    uint64_t field;        /* counted from 1; 0 selects the whole record */
+    bool nul, prefixed, csv, whitespace, header, crlf, trim, lower, raw, skip_invalid;
+    const char *field;     /* a number or a name; NULL selects the whole record */
+    const char *json;      /* a path, or NULL */
     const char *delimiter; /* NULL selects a tab, or a comma for CSV */
     int as;                /* enum key_form */
 };
@@ -33,10 +35,15 @@ enum key_form { KEY_TEXT, KEY_INT64, KEY_INT32, KEY_HEX, KEY_UTF16 };
 /* The validated option values. */
 struct key_format {
     enum { KEY_RECORDS_SEPARATED, KEY_RECORDS_PREFIXED, KEY_RECORDS_CSV } records;
-    char separator; /* between records */
-    char delimiter; /* between fields */
-    uint64_t field;
+    char separator;   /* between records */
+    char delimiter;   /* between fields */
+    bool blanks;      /* fields are separated by runs of spaces and tabs instead */
+    bool header;      /* the first record of each file is a header (header.h) */
+    uint64_t field;   /* counted from 1; 0 selects the whole record */
+    const char *name; /* the column that the header names, or NULL */
+    struct json_path json;
     bool crlf, trim, lower;
+    bool skip_invalid;
     enum key_form form;
 };
 
@@ -55,6 +62,7 @@ struct key_oddities {
     uint64_t cr;      /* keys that end with CR, although --crlf is not set */
     uint64_t missing; /* records that do not have the field */
     uint64_t empty;   /* other empty keys */
+    uint64_t skipped; /* invalid records without keys, with --skip-invalid */
 };
 
 /* Whole records and their keys. */
@@ -63,6 +71,9 @@ struct chunk {
     size_t used, room;
     const char *path; /* source file; messages show it with `offset` */
     uint64_t offset;
+    size_t file;    /* index of the source file */
+    uint64_t line;  /* number of the first line; 0 if it is unknown */
+    uint64_t field; /* number of the column that the format names; 0 if it names none */
     uint64_t number; /* position in the sequence of chunks */
 
     size_t count; /* number of records */
@@ -92,12 +103,23 @@ bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
 bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
 
+/* Counts the newlines in n bytes of a chunk. */
+uint64_t chunk_lines(const struct chunk *chunk, size_t from, size_t n);
+
 /* Returns how many of the n bytes form whole records. The remaining bytes are the start of a record
  * that may continue in the bytes that follow. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
-/* Finds the records and keys of a chunk, and counts the odd keys. Reports errors. Returns an exit code. */
+/* Returns whether keys are lines without conversion, so that no key can be invalid. */
+bool keys_are_records(const struct key_format *format);
+
+/* Finds the records and keys of a chunk, and counts the odd keys. Removes records without keys:
+ * invalid records with --skip-invalid, and blank lines of JSON. Reports errors. Returns an exit
+ * code. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
+
+/* Returns whether record i does not have the field that contains the key. */
+bool keys_are_missing(const struct chunk *chunk, size_t i);
 
 /* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which
  * may be the chunk's own bytes. `to` needs space for one byte more than the records, because a

@@ -3,6 +3,7 @@
 
 #include "number.h"
 #include "say.h"
+#include "spool.h"
 #include "stop.h"
 
 #include <string.h>
@@ -74,37 +75,33 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
 
 int saving_write(struct saving *saving, bg_filter *filter, const char *path)
 {
-    bg_errinfo why;
-    const int code = saving_canaries(saving, filter);
+    int code = saving_canaries(saving, filter);
     if (code) {
         return code;
     }
     progress_begin(&saving->progress, "saving");
-    const bg_err err = bg_save(filter, path, &saving->how, &why);
+    code = filter_save(filter, path, &saving->how);
     progress_end(&saving->progress);
-    return err ? say_error(path, &why) : CLI_OK;
+    return code;
 }
 
 void saving_warn(const bg_filter_info *info, const char *fix)
 {
-    if (filter_is_overfull(info)) {
-        const bool known = info->design_rate > 0; /* unknown after a fold */
-        say_warning("the filter holds more keys than its capacity of %s, which raises "
-                    "its false-positive rate%s%s to %s; %s",
-                    COUNT_TEXT(info->design_items), known ? " from " : "",
-                    known ? RATE_TEXT(info->design_rate) : "", RATE_TEXT(info->rate),
-                    fix);
+    if (filter_misses_rate(info)) {
+        say_warning("the filter %s; %s",
+                    filter_show_rate(info, (char[FILTER_RATE_TEXT]){ "" }), fix);
     }
 }
 
-void saving_tell(const bg_filter *filter, const char *path)
+void saving_tell(const bg_filter *filter, const char *path, const char *fix)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     if (bg_filter_get_info(filter, &info)) {
         return;
     }
-    say_note("%s: %s, about %s keys, %s, false-positive rate %s", path,
-             bg_kind_name(info.kind), COUNT_TEXT((uint64_t)(info.items.value + 0.5)),
-             BYTES_TEXT(info.bytes), RATE_TEXT(info.rate));
-    saving_warn(&info, "build a larger filter");
+    say_note("%s: %s, about %s keys, %s, false-positive rate %s",
+             spool_target_name(path), bg_kind_name(info.kind),
+             COUNT_TEXT((uint64_t)(info.items.value + 0.5)), BYTES_TEXT(info.bytes),
+             RATE_OF_TEXT(info.rate, info.design_rate));
+    saving_warn(&info, fix);
 }

@@ -149,8 +149,8 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     return code;
 }
 
-/* Sets `spec` to a filter of fixed size with space for the expected number of keys and, if the
- * state is saved, the canaries. */
+/* Sets `spec` to a filter of fixed size with space for the expected number of keys (and,
+ * if the state is saved, for the canaries). */
 static int seen_plan_fixed(const struct seen *seen, const struct input *input,
                            const struct key_format *format, bg_spec *spec)
 {
@@ -158,7 +158,6 @@ static int seen_plan_fixed(const struct seen *seen, const struct input *input,
     spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_AUTO;
     const int code =
         spec->items ? CLI_OK : seen_count_items(seen, input, format, &spec->items);
-    spec->items += o->state ? BG_CANARY_COUNT : 0;
     return code;
 }
 
@@ -176,6 +175,7 @@ static int seen_plan(struct seen *seen, const struct input *input,
     *spec = (bg_spec)BG_SPEC_INIT;
     spec->items = o->items;
     spec->bytes = o->memory;
+    spec->canaries = o->state && !o->window ? BG_CANARY_COUNT : 0;
     spec->flags = o->unordered ? BG_SPEC_ONE_WINNER : BG_SPEC_EXCLUSIVE;
     spec->hash = seen->secret.hash;
     if (!o->memory) {
@@ -225,7 +225,6 @@ static int seen_make(struct seen *seen, const struct input *input,
             return say_full("the filter has no space for its canaries; increase "
                             "--items or --memory");
         }
-        seen->keys++;
     }
     return CLI_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * unpack.h - decompresses gzip and zstd streams.
+ * unpack.h - decompresses gzip, zstd, xz, bzip2 and lz4 streams.
  */
 #ifndef CLI_UNPACK_H
 #define CLI_UNPACK_H
@@ -7,13 +7,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
+enum unpack_format {
+    UNPACK_PLAIN,
+    UNPACK_GZIP,
+    UNPACK_ZSTD,
+    UNPACK_XZ,
+    UNPACK_BZIP2,
+    UNPACK_LZ4
+};
+
+enum { UNPACK_MAGIC = 10 }; /* length of the longest magic number */
 
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
+/* Returns the name of a format, or NULL for UNPACK_PLAIN. */
+const char *unpack_name(enum unpack_format format);
+
 /* Returns whether more bytes are needed to decide if the input is compressed. */
 bool unpack_may_become(const char *bytes, size_t n);
+
+/* Returns the reason why a file with these first bytes cannot contain text: it is truncated within
+ * the magic number, or is compressed in a format that is not supported. Returns NULL for any other
+ * file. */
+const char *unpack_why_not(const char *bytes, size_t n);
 
 struct unpacker;
 struct unpacker *unpacker_new(enum unpack_format format); /* NULL if out of memory */
@@ -22,7 +39,7 @@ void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */
 /* One step of decompression: the input and output buffers, and how much of each was used. */
 struct unpack_step {
     const char *from;
-    size_t n, used;
+    size_t n, used; /* n is 0 only at the end of the input */
     char *to;
     size_t room, made;
     const char *why; /* the reason for a failure */

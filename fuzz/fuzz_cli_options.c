@@ -99,7 +99,6 @@ static void check_value(const struct option *o, const char *field)
     case OPTION_FLAG: FUZZ_MUST(*field == 0 || *field == 1); return;
     case OPTION_TEXT:
     case OPTION_COUNT:
-    case OPTION_ORDINAL:
     case OPTION_BYTES: memcpy(&bits, field, sizeof bits); return;
     }
 }

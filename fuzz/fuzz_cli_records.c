@@ -1,6 +1,7 @@
 /*
  * fuzz_cli_records.c - parses arbitrary bytes as records of any format, and compares the result
- * with a simple reference implementation. Also decompresses arbitrary bytes as gzip or zstd.
+ * with a simple reference implementation. Also decompresses arbitrary bytes as gzip, zstd,
+ * xz, bzip2 or lz4.
  *
  * Input: 4 bytes choose the format, and a fifth chooses where the bytes are split; the rest is
  * the data.
@@ -39,6 +40,8 @@ static struct key_format take_format(struct fuzz_input *in)
             f.delimiter = ',';
         }
         f.field += f.field == 0;
+    } else {
+        f.blanks = how & 128;
     }
     return f;
 }

@@ -163,6 +163,9 @@ static void file_use(bg_filter *filter, const bg_filter *other)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     FUZZ_MUST(bg_filter_get_info(filter, &info) == BG_OK);
+    FUZZ_MUST(bg_filter_health(&info) <= BG_HEALTH_ACT);
+    FUZZ_MUST(bg_health_of_rate(info.rate, info.design_rate) <= BG_HEALTH_ACT);
+    FUZZ_MUST(bg_health_of_items(info.items, info.design_items) <= BG_HEALTH_ACT);
     for (uint64_t key = 0; key < 2 * FILE_KEYS; key++) {
         (void)bg_filter_may_contain_u64(filter, key);
         (void)bg_filter_count_u64(filter, key);

@@ -4,7 +4,7 @@ $ seq 1000 > a; seq 1001 1500 > b
 $ bloomgate build -q --items 2000 --generation 5 --note hello --trim f.bg a
 $ bloomgate add f.bg b
 ! bloomgate add: f.bg: keys added: 500, definitely new: 499
-! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, false-positive rate 0.269%
+! bloomgate add: f.bg: blocked, about 1,504 keys, 2.4 KiB, false-positive rate 0.269% (target 1%)
 $ bloomgate check -c f.bg a b
 1500
 $ bloomgate info f.bg | grep -E 'generation|canaries|note|keys  '
@@ -18,7 +18,7 @@ $ bloomgate canary -q f.bg
 # new. The file specifies that keys are trimmed.
 $ sed 's/$/   /' b | bloomgate add -t 1 f.bg
 ! bloomgate add: f.bg: keys added: 500, definitely new: 0
-! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, false-positive rate 0.269%
+! bloomgate add: f.bg: blocked, about 1,504 keys, 2.4 KiB, false-positive rate 0.269% (target 1%)
 
 # The result is identical to a filter built from all keys at once.
 $ bloomgate build -q --items 2000 --generation 5 --trim all.bg a b; bloomgate diff -q f.bg all.bg
@@ -58,13 +58,13 @@ symbolic link
 # Adding more keys than the filter was designed for causes a warning.
 $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: keys added: 5,000, definitely new: 3,173
-! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
-! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.2%; build a larger filter
+! bloomgate add: over.bg: blocked, about 5,005 keys, 2.4 KiB, false-positive rate 27.2% (target 1%)
+! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, so its false-positive rate is 27.2% (target 1%); build a larger filter
 
 # The warning is printed even with -q.
 $ seq 5000 | bloomgate build -q -t 1 -n 2000 over2.bg; seq 5000 | bloomgate add -q -t 1 -o over3.bg f.bg
-! bloomgate build: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.3%; increase --items
-! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.984% to 27.2%; build a larger filter
+! bloomgate build: warning: the filter holds more keys than its capacity of 2,000, so its false-positive rate is 27.3% (target 1%); increase --items
+! bloomgate add: warning: the filter holds more keys than its capacity of 2,000, so its false-positive rate is 27.2% (target 1%); build a larger filter
 
 # Duplicates of a key do not fill a cuckoo filter. If a duplicate does not fit, the key can no
 # longer be removed.
@@ -135,22 +135,22 @@ $ seq 100 | bloomgate build -q --kind window w.bg
 # A window keeps its rate when all of its keys arrive in one period, with the number of keys counted
 # or set as plan recommends. A window with too many keys causes a warning, even with -q.
 $ seq 30000 > w; for n in "" "-n 30000" "-n 20000" "-n 10000"; do bloomgate build -qf -t 1 -k window -p 1% $n w.bg w; bloomgate info w.bg | grep -E 'current rate|health'; done
-  current rate 0.119%
+  current rate 0.119% (target 1%)
   health       fine
-  current rate 0.119%
+  current rate 0.119% (target 1%)
   health       fine
-  current rate 0.487%
+  current rate 0.486% (target 1%)
   health       fine
-  current rate 27.9%
-  health       over capacity: the rate is 32.6 times the design rate
-! bloomgate build: warning: the filter holds more keys than its capacity of 10,000, which raises its false-positive rate from 0.854% to 27.9%; increase --items
+  current rate 27.8% (target 1%)
+  health       act: holds more keys than its capacity of 10,000, so its false-positive rate is 27.8% (target 1%)
+! bloomgate build: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 27.8% (target 1%); increase --items
 
 # A scalable filter grows with its keys, so there is no warning.
 $ seq 1200000 | bloomgate build s.bg; rm s.bg
-! bloomgate build: s.bg: scalable, 1,200,000 keys, 5.2 MiB, false-positive rate 0.2%, ...
+! bloomgate build: s.bg: scalable, 1,200,000 keys, 5.2 MiB, false-positive rate 0.2% (target 1%), ...
 $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg
 ! bloomgate add: s.bg: keys added: 20,000, definitely new: 19,810
-! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, false-positive rate 0.597%
+! bloomgate add: s.bg: scalable, about 19,953 keys, 62.0 KiB, false-positive rate 0.597% (target 1%)
 $ seq 20000 | bloomgate check -c s.bg
 20000
 
@@ -161,7 +161,7 @@ bloomgate add: big.bg: File too large
 $ cmp big.bg before.bg; ls *tmp* 2>/dev/null
 ? 2
 $ seq 10 | bloomgate build -q --items 10 --as int64 i.bg; cp i.bg before.bg; echo word | bloomgate add i.bg
-! bloomgate add: stdin: at byte 0: not valid int64: 'word'
+! bloomgate add: stdin: line 1: not valid int64: 'word'; to skip such records, use --skip-invalid
 ? 3
 $ bloomgate add i.bg missing
 ! bloomgate add: missing: No such file or directory
@@ -176,13 +176,13 @@ $ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc st
 $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
 ! bloomgate add: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 ! bloomgate add: healed.bg: keys added: 1, definitely new: 1
-! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, false-positive rate 17%
-! bloomgate add: warning: the filter holds more keys than its capacity of 100,000, which raises its false-positive rate from 0.999% to 17%; build a larger filter
+! bloomgate add: healed.bg: blocked, about 223,778 keys, 121 KiB, false-positive rate 17% (target 1%)
+! bloomgate add: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 17% (target 1%); build a larger filter
 $ head -c 9000 big.bg > short.bg; echo x | bloomgate add short.bg
 ! bloomgate add: short.bg: file size: found 9000 bytes, expected 132360 bytes
 ? 3
 $ cp big.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; echo x | bloomgate add newer.bg
-! bloomgate add: newer.bg: format version: found 2.0, expected 1.x
+! bloomgate add: newer.bg: format version: found 2.2, expected 1.x
 ? 3
 $ echo x | bloomgate add a
 ! bloomgate add: a: not a filter in any known format
@@ -257,21 +257,21 @@ $ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --ite
 50
 50
 ! bloomgate remove: counting.bg: keys removed: 50, definitely not in the filter: 0
-! bloomgate remove: counting.bg: counting, about 67 keys, 1.2 KiB, false-positive rate 0.0065%
+! bloomgate remove: counting.bg: counting, about 51 keys, 1.2 KiB, false-positive rate below 0.01% (target 1%)
 ! bloomgate remove: cuckoo.bg: keys removed: 50, definitely not in the filter: 0
-! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 384 B, false-positive rate 0.0508%
+! bloomgate remove: cuckoo.bg: cuckoo, about 50 keys, 384 B, false-positive rate 0.0508% (target 1%)
 ! bloomgate remove: quotient.bg: keys removed: 50, definitely not in the filter: 0
-! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, false-positive rate 0.201%
+! bloomgate remove: quotient.bg: quotient, about 50 keys, 640 B, false-positive rate 0.201% (target 1%)
 $ seq 51 60 | bloomgate remove quotient.bg
 ! bloomgate remove: quotient.bg: keys removed: 0, definitely not in the filter: 10
-! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, false-positive rate 0.201%
+! bloomgate remove: quotient.bg: quotient, about 50 keys, 640 B, false-positive rate 0.201% (target 1%)
 $ cp quotient.bg before.bg; seq 41 60 | bloomgate remove --strict quotient.bg
 ! bloomgate remove: quotient.bg: keys that are definitely not in the filter: 10; the file is unchanged
 ? 1
 $ cmp quotient.bg before.bg
 $ seq 41 50 | bloomgate remove --strict -o after.bg quotient.bg
 ! bloomgate remove: after.bg: keys removed: 10, definitely not in the filter: 0
-! bloomgate remove: after.bg: quotient, about 56 keys, 640 B, false-positive rate 0.171%
+! bloomgate remove: after.bg: quotient, about 40 keys, 640 B, false-positive rate 0.171% (target 1%)
 $ bloomgate check -c after.bg c; bloomgate check -c quotient.bg c
 40
 50
@@ -302,7 +302,7 @@ $ seq 100 | bloomgate build -q --items 200 --kind counting --hash keyed --keyrin
 ? 2
 $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
-! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
+! bloomgate remove: kc.bg: counting, about 0 keys, 1.2 KiB, false-positive rate below 0.01% (target 1%)
 
 # A key that is converted differently from the file's other keys might never be found, so add prints
 # a warning or refuses the keys.

@@ -25,7 +25,7 @@ window       47.2 KiB  19.4...0.884%     0.78%
 
 # Measures selected kinds at a different rate and prints the results as JSON, in the order used by
 # --help.
-$ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
+$ bloomgate bench -k ribbon --kind blocked -p 0.1% --json-output keys > bench.json; python3 -m json.tool < bench.json > /dev/null
 $ cat > show.py <<< 'import json, sys; b = json.load(sys.stdin); kinds = b.pop("kinds"); b.pop("cpu"); print(b); [print({n: v if not n.endswith("_ns") else v > 0 for n, v in k.items()}) for k in kinds]'
 $ python3 show.py < bench.json
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.001, 'hash': 'fast', 'passes': 5}
@@ -34,40 +34,40 @@ $ python3 show.py < bench.json
 
 # Keys can be read from stdin. Duplicates are counted once, and --most N selects the first N
 # distinct keys.
-$ cat keys keys | bloomgate bench -k blocked --json | python3 show.py
+$ cat keys keys | bloomgate bench -k blocked --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
-$ cat keys keys | bloomgate bench -k blocked --most 5k --json - | python3 show.py
+$ cat keys keys | bloomgate bench -k blocked --most 5k --json-output - | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 5000, 'keys': 5000, 'absent_keys': 5000, 'cut': True, 'key_bytes': 8.7786, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 6208, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100532, 'rate': 0.0112, 'rate_low': 0.00863539, 'rate_high': 0.0145151, 'lost': 0}
-$ cat keys keys | bloomgate bench -k blocked --most 20k --json - | python3 show.py
+$ cat keys keys | bloomgate bench -k blocked --most 20k --json-output - | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
 $ bloomgate bench -k blocked --most 5k keys | head -1
 5,000 distinct keys from the first 5,000 records, 8.8 bytes on average; hash profile fast; false-positive rate 1%
 
 # Keys are extracted from records as in bloomgate build.
-$ sed 's/user-//' keys | bloomgate bench -k classic --as int64 --json | python3 show.py
+$ sed 's/user-//' keys | bloomgate bench -k classic --as int64 --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 8, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 23984, 'bits_per_key': 9.5936, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0101709, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
-$ printf '%s\n' a,1 b,1 c,2 | bloomgate bench -k classic --csv --field 2 --json | python3 show.py
+$ printf '%s\n' a,1 b,1 c,2 | bloomgate bench -k classic --csv --field 2 --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 3, 'keys': 2, 'absent_keys': 2, 'cut': False, 'key_bytes': 1, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 32, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 1.62446e-05, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
 # Absent keys are derived from the input keys; a derived key that equals an input key is skipped.
-$ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k classic --json | python3 show.py
+$ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k classic --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 4, 'keys': 4, 'absent_keys': 2, 'cut': False, 'key_bytes': 2.5, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 16, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000229067, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
 # The empty string is a valid key, and one key is enough.
-$ echo | bloomgate bench -k fuse --json | python3 show.py
+$ echo | bloomgate bench -k fuse --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 1, 'keys': 1, 'absent_keys': 1, 'cut': False, 'key_bytes': 0, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'fuse', 'possible': True, 'bytes': 24, 'bits_per_key': 192, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00390625, 'rate': 0, 'rate_low': 0, 'rate_high': 0.793451, 'lost': 0}
 $ echo a | bloomgate bench | wc -l
 17
 
 # Keys can be hashed with a seed or with a different hash function.
-$ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
+$ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json-output | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'xxh64', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00999813, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
 
@@ -82,7 +82,7 @@ classic  728 B  58.2...1.01e-10%        0%
 |
 Not possible:
   split        --rate: 1e-12 for 100 items needs more than 1024 bits per key
-$ bloomgate bench -k split -p 1e-12 -m 100 keys --json > none.json
+$ bloomgate bench -k split -p 1e-12 -m 100 keys --json-output > none.json
 ! bloomgate bench: split: --rate: 1e-12 for 100 items needs more than 1024 bits per key
 ? 2
 $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
@@ -142,5 +142,5 @@ $ bloomgate bench --hash keyed keys
 ! Try 'bloomgate bench --help'.
 ? 2
 $ echo x | bloomgate bench --as int64
-! bloomgate bench: stdin: at byte 0: not valid int64: 'x'
+! bloomgate bench: stdin: line 1: not valid int64: 'x'; to skip such records, use --skip-invalid
 ? 3

@@ -53,7 +53,7 @@ generation   0
 present      16 of 16 found
 absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted 99%
 verdict      failed: the filter answers "maybe" for almost all keys
-! bloomgate build: warning: the filter holds more keys than its capacity of 1,016, which raises its false-positive rate from 0.939% to 99%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 99% (target 1%); increase --items
 ? 1
 
 # A damaged filter is refused; with --tolerate, it answers "maybe" for keys in damaged blocks.

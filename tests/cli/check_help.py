@@ -10,7 +10,7 @@ import sys
 
 PROGRAM = os.path.abspath(sys.argv[1])
 SHELLS = ("bash", "zsh", "fish")
-MOST_LINES, MOST_COLUMNS, EXAMPLES = 60, 80, 2
+MOST_LINES, MOST_COLUMNS, EXAMPLES = 64, 80, 2
 
 passed = failed = 0
 

@@ -135,7 +135,7 @@ $ bloomgate convert --from-keys missing --items 5 --to guava no
 ! bloomgate convert: missing: No such file or directory
 ? 4
 $ echo word | bloomgate convert --from-keys - --as int64 --items 5 --to guava no
-! bloomgate convert: stdin: at byte 0: not valid int64: 'word'
+! bloomgate convert: stdin: line 1: not valid int64: 'word'; to skip such records, use --skip-invalid
 ? 3
 $ bloomgate convert --from-keys keys --items 5 --to bip158 no
 ! bloomgate convert: bip158 filters require --block-key
@@ -155,7 +155,7 @@ $ ls no
 ! ls: cannot access 'no': No such file or directory
 ? 2
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 100 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
-! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 96.4%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 96.4% (target 1%); increase --items
 ! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no

@@ -77,12 +77,12 @@ $ bloomgate dedup --unordered --window 10 many
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
-! bloomgate dedup: warning: the filter has a capacity of 100,000 keys and holds about 129,363: new lines are now wrongly dropped at a rate of 2.78%
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 2.78% (target 1%): new lines are now wrongly dropped at that rate
 $ cat stats.json
-{"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "wrongly_dropped_expected": 720.816, "wrongly_dropped_share": 0.00556513, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
+{"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "without_key": 0, "wrongly_dropped_expected": 720.816, "wrongly_dropped_share": 0.00556513, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
 $ python3 -c "import json; s = json.load(open('stats.json')); w = 129536 - sum(1 for _ in open('most')); assert abs(w / s['wrongly_dropped_expected'] - 1) < 0.1, w; assert s['lines'] == s['unique'] + s['duplicates'] == 300000"
 $ bloomgate dedup -q --stats /dev/stderr lines > /dev/null
-! {"schema": "bloomgate.dedup.1", "lines": 5, "unique": 3, "duplicates": 2, "wrongly_dropped_expected": 1.08247e-14, "wrongly_dropped_share": 3.60822e-15, "kind": "scalable", "filter_bytes": 6178560, "filter_items": 3, "filter_design_items": 1048576, "filter_rate": 7.21645e-15, "overfull": false}
+! {"schema": "bloomgate.dedup.1", "lines": 5, "unique": 3, "duplicates": 2, "without_key": 0, "wrongly_dropped_expected": 1.08247e-14, "wrongly_dropped_share": 3.60822e-15, "kind": "scalable", "filter_bytes": 6178560, "filter_items": 3, "filter_design_items": 1048576, "filter_rate": 7.21645e-15, "overfull": false}
 $ bloomgate dedup --stats - lines
 ! bloomgate dedup: --stats -: stdout is reserved for lines; use a file or /dev/stderr
 ! Try 'bloomgate dedup --help'.
@@ -124,7 +124,7 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
-! bloomgate dedup: warning: the filter has a capacity of 10,000 keys and holds about 15,015: new lines are now wrongly dropped at a rate of 4.81%
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 4.81% (target 1%): new lines are now wrongly dropped at that rate
 ? 5
 $ awk '!seen[$0]++' <(head -15774 many) > head.out; python3 -c "few = list(open('few')); every = list(open('head.out')); assert set(few) <= set(every) and len(few) > 0.985 * len(every), (len(few), len(every))"
 $ for options in "-n 1" "-n 10 -p 1%" "-n 1000" "-m 4k" "-n 100 -m 200" "--unordered -n 100" "--unordered -n 3k -t 8" "--unordered -m 8k"; do bloomgate dedup -q $options many > part 2> said; echo $?; grep -c 'filter is full' said; LC_ALL=C sort part | uniq -d | wc -l; done | sort | uniq -c
@@ -144,9 +144,9 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 # the first new line. Lines that it already contains are dropped, and the reported share of wrongly
 # dropped lines is not above the rate of the filter.
 $ for i in 1 2 3 4 5 6 7 8; do seq ${i}00000 ${i}09999 | bloomgate dedup -q -n 10k -s part$i > /dev/null; done; bloomgate merge -q eight part?; bloomgate merge -q both part1 part2; bloomgate build -q -t 1 -n 5k built <(seq 500000 550000); rm part?
-! bloomgate merge: warning: the filter holds more keys than its capacity of 10,016, which raises its false-positive rate from 9.95e-05% to 54.5%; build a larger filter
-! bloomgate merge: warning: the filter holds more keys than its capacity of 10,016, which raises its false-positive rate from 9.95e-05% to 0.0367%; build a larger filter
-! bloomgate build: warning: the filter holds more keys than its capacity of 5,000, which raises its false-positive rate from 0.998% to 98.7%; increase --items
+! bloomgate merge: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 54.4% (target 0.0001%); build a larger filter
+! bloomgate merge: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%); build a larger filter
+! bloomgate build: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%); increase --items
 $ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 1 -s $state --stats stats.json new; echo $?; grep -o '"lines.*dupl[^,]*' stats.json; done
 5
 "lines": 0, "unique": 0, "duplicates": 0
@@ -154,24 +154,24 @@ $ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 
 "lines": 0, "unique": 0, "duplicates": 0
 5
 "lines": 0, "unique": 0, "duplicates": 0
-! bloomgate dedup: stopped after 0 lines: the filter is full (about 80,098 keys), and more than 9.95e-05% of new lines would be dropped; start a new state with a larger --items
-! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
-! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 80,098: new lines are now wrongly dropped at a rate of 54.5%
-! bloomgate dedup: stopped after 0 lines: the filter is full (about 20,054 keys), and more than 9.95e-05% of new lines would be dropped; start a new state with a larger --items
-! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
-! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 20,054: new lines are now wrongly dropped at a rate of 0.0367%
-! bloomgate dedup: stopped after 0 lines: the filter is full (about 50,821 keys), and more than 0.998% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 79,890 keys), and more than 0.0001% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 54.4% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 20,024 keys), and more than 0.0001% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 50,805 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 6.1 KiB
-! bloomgate dedup: warning: the filter has a capacity of 5,000 keys and holds about 50,821: new lines are now wrongly dropped at a rate of 98.7%
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%): new lines are now wrongly dropped at that rate
 $ bloomgate build -q -t 1 -n 15k tight <(seq 30000); for state in both tight; do seq 100000 100099 | bloomgate dedup -d -s $state > /dev/null; done; seq 100 | bloomgate dedup -s tight; rm both eight built tight
-! bloomgate build: warning: the filter holds more keys than its capacity of 15,000, which raises its false-positive rate from 0.998% to 12.2%; increase --items
-! bloomgate dedup: 100 lines, 0 unique, 100 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 48.0 KiB
-! bloomgate dedup: warning: the filter has a capacity of 10,016 keys and holds about 20,054: new lines are now wrongly dropped at a rate of 0.0367%
-! bloomgate dedup: stopped after 0 lines: the filter is full (about 29,900 keys), and more than 0.998% of new lines would be dropped; start a new state with a larger --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); increase --items
+! bloomgate dedup: 100 lines, 0 unique, 100 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: stopped after 0 lines: the filter is full (about 29,884 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 18.2 KiB
-! bloomgate dedup: warning: the filter has a capacity of 15,000 keys and holds about 29,900: new lines are now wrongly dropped at a rate of 12.2%
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%): new lines are now wrongly dropped at that rate
 ! bloomgate dedup: 100 lines, 0 unique, 100 dropped; wrongly dropped: 0.14 expected (12.2%); blocked filter, 18.2 KiB
-! bloomgate dedup: warning: the filter has a capacity of 15,000 keys and holds about 29,900: new lines are now wrongly dropped at a rate of 12.2%
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%): new lines are now wrongly dropped at that rate
 
 # The size of a state does not change, so a smaller --items has no effect. The note does not appear
 # if all runs have the same --items, or with -q.
@@ -183,7 +183,7 @@ $ bloomgate dedup -q -c -n 1k -s sized lines; for n in 1k 100 "100 -q"; do bloom
 3
 0
 ! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 4.9 KiB
-! bloomgate dedup: sized: --items has no effect: the state was created for 1,016 keys; omit --items, or start a new state
+! bloomgate dedup: sized: --items has no effect: the state was created for 1,000 keys; omit --items, or start a new state
 ! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 4.9 KiB
 ! bloomgate dedup: grown: --items has no effect: the state grows; omit --items, or start a new state
 ! bloomgate dedup: 5 lines, 0 unique, 5 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
@@ -214,7 +214,7 @@ $ printf '1\n01\n2\n' | bloomgate dedup -q --as int64
 1
 2
 $ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
-! bloomgate dedup: numbers: at byte 5: not valid int64: 'x'
+! bloomgate dedup: numbers: line 3: not valid int64: 'x'; to skip such records, use --skip-invalid
 ? 3
 
 # A window covers a number of recent keys or a period of time.
@@ -288,20 +288,20 @@ $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 100
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -p 1e-6 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 100 keys at a rate of 1%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 100 keys at a rate of 1%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -m 100 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 100 keys at a rate of 1%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 0
 $ seq 1000 11000 | bloomgate dedup -q -s hundred.bg > more; wc -l < more; bloomgate verify hundred.bg
-0
+70
 hundred.bg: intact
-! bloomgate dedup: stopped after ... lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after ... lines: the filter is full (about ... keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 $ bloomgate dedup -q -s grown.bg -p 1e-4 lines | wc -l; seq 200000 | bloomgate dedup -q -s grown.bg -n 10 -p 1e-3 | wc -l
 3
 200000
@@ -419,7 +419,7 @@ $ bloomgate dedup -m 64k -w 1000 lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --field 0 lines
-! bloomgate dedup: --field: found '0', expected a whole number of at least 1
+! bloomgate dedup: --field: found '0', expected a number of at least 1, or the name of a column
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -m 1 lines

@@ -34,14 +34,14 @@ $ bloomgate diff --json g4.bg g5.bg
 
 # A different layout.
 $ bloomgate build -q --items 100000 small.bg keys
-! bloomgate build: warning: the filter holds more keys than its capacity of 100,000, which raises its false-positive rate from 0.999% to 12.3%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 12.3% (target 1%); increase --items
 $ bloomgate diff a.bg small.bg
 filters    different
 layout     different, so a patch contains all blocks
-header     differs in: ...design items, design rate
+header     differs in: ...design items
 ? 1
 $ bloomgate diff --json a.bg small.bg
-{"schema": "bloomgate.diff.1", "a": "a.bg", "b": "small.bg", "same": false, "same_layout": false, "header": "...design items, design rate"}
+{"schema": "bloomgate.diff.1", "a": "a.bg", "b": "small.bg", "same": false, "same_layout": false, "header": "...design items"}
 ? 1
 $ bloomgate build -q --items 200000 --kind classic classic.bg keys; bloomgate diff -q a.bg classic.bg
 ? 1

@@ -18,11 +18,11 @@ blocked.bg
   digest       21eea09d34a1aeeeab048daa822a0a63
   file         8,708 bytes, 1 block
   fill         41.4%
-  keys stored  about 312 (304 to 320)
-  current rate 0.264%
+  keys stored  about 312 of 400 (304 to 320)
+  current rate 0.264% (target 0.864%)
   health       fine
 $ bloomgate info --json blocked.bg
-{"schema": "bloomgate.info.1", "file": "blocked.bg", "file_bytes": 8708, "format": "bloomgate", "complete": true, "bits_per_key": 10.24, "version": "1.0", "kind": "blocked", "k": 7, "units": 8, "width": 0, "shards": 1, "design": {"items": 400, "rate": 0.00863894}, "hash": {"profile": "fast", "seed": 0, "check": "89c62087505edfb6", "key_id": "golden key no. 1"}, "keys": "URL, lower case", "generation": 77, "canaries": true, "created": "2023-11-14T22:13:20Z", "digest": "21eea09d34a1aeeeab048daa822a0a63", "metadata": "keys: URL, lower case\u000a", "blocks": 1, "bits": 4096, "bytes": 512, "foldable": 3, "ones": 1694, "fill": 0.413574, "items": {"value": 312.029, "low": 304.398, "high": 319.66}, "rate": 0.00263979, "saturated": 0, "health": "fine", "times_design_rate": 0.305568}
+{"schema": "bloomgate.info.1", "file": "blocked.bg", "file_bytes": 8708, "format": "bloomgate", "complete": true, "bits_per_key": 10.24, "version": "1.0", "kind": "blocked", "k": 7, "units": 8, "width": 0, "shards": 1, "design": {"items": 400, "rate": 0.00863894}, "hash": {"profile": "fast", "seed": 0, "check": "89c62087505edfb6", "key_id": "golden key no. 1"}, "keys": "URL, lower case", "generation": 77, "canaries": true, "created": "2023-11-14T22:13:20Z", "digest": "21eea09d34a1aeeeab048daa822a0a63", "metadata": "keys: URL, lower case\u000a", "blocks": 1, "bits": 4096, "bytes": 512, "foldable": 3, "ones": 1694, "fill": 0.413574, "items": {"value": 312.029, "low": 304.398, "high": 319.66}, "rate": 0.00263979, "saturated": 0, "health": "fine", "times_design_rate": 0.305568, "status": "fine"}
 
 # Every kind.
 $ bloomgate info classic.bg counting_wide.bg cuckoo_shards.bg | grep -E 'bg|kind|geometry|width|shards|size|fill|keys stored|rate|health'
@@ -32,8 +32,8 @@ classic.bg
   size         480 B, 3,840 bits, 9.6 bits/key
   designed for 400 keys at a rate of 0.999%
   fill         43.8%
-  keys stored  about 316 (308 to 324)
-  current rate 0.309%
+  keys stored  about 316 of 400 (308 to 324)
+  current rate 0.309% (target 0.999%)
   health       fine
 counting_wide.bg
   kind         counting
@@ -42,8 +42,8 @@ counting_wide.bg
   size         4.2 KiB, 34,816 bits, 87.04 bits/key
   designed for 400 keys at a rate of 0.999%
   fill         35.4%
-  keys stored  about 317 (309 to 325)
-  current rate 0.413%
+  keys stored  about 317 of 400 (309 to 325)
+  current rate 0.413% (target 0.999%)
   health       fine
 cuckoo_shards.bg
   kind         cuckoo
@@ -52,27 +52,27 @@ cuckoo_shards.bg
   size         1.1 KiB, 9,216 bits, 23.04 bits/key
   designed for 400 keys at a rate of 0.171%
   fill         44.7%
-  keys stored  about 340 (340 to 340)
-  current rate 0.0869%
+  keys stored  about 340 of 400 (340 to 340)
+  current rate 0.0869% (target 0.171%)
   health       fine
 $ bloomgate info quotient.bg fuse.bg ribbon.bg scalable.bg generations.bg aged.bg | grep -E 'bg|kind|geometry|width|keys stored|current rate|health'
 quotient.bg
   kind         quotient
   geometry     k 7, 19 units
-  keys stored  about 317 (315 to 318)
-  current rate 0.482%
+  keys stored  about 317 of 400 (315 to 318)
+  current rate 0.482% (target 0.608%)
   health       fine
 fuse.bg
   kind         fuse
   geometry     k 8, 64 units
   width        3
-  keys stored  about 316 (316 to 316)
+  keys stored  about 316 of 316 (316 to 316)
   current rate 0.391%
   health       fine
 ribbon.bg
   kind         ribbon
   geometry     k 7, 7 units
-  keys stored  about 316 (316 to 316)
+  keys stored  about 316 of 316 (316 to 316)
   current rate 0.781%
   health       fine
 scalable.bg
@@ -80,26 +80,26 @@ scalable.bg
   geometry     k 8, 32 units
   width        2
   keys stored  about 2,320 (2,303 to 2,338)
-  current rate 0.209%
+  current rate 0.209% (target 1%)
   health       fine
 generations.bg
   kind         window
   geometry     k 8, 5 units
-  keys stored  about 315 (308 to 321)
-  current rate 0.16%
+  keys stored  about 315 of 400 (308 to 321)
+  current rate 0.16% (target 0.857%)
   health       fine
 aged.bg
   kind         window
   geometry     k 8, 47 units
-  keys stored  about 206 (179 to 233)
-  current rate 0.00413%
+  keys stored  about 206 of 400 (179 to 233)
+  current rate below 0.00987% (target 0.987%)
   health       fine
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
 27 {'bloomgate.info.1'} 24
 
 # A nearly empty filter.
 $ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg
-  size         1.7 MiB, 14,509,568 bits, 14,2... bits/key
+  size         1.7 MiB, 14,509,568 bits, 14,5... bits/key
 # File names cannot send control sequences to a terminal, not even in messages.
 $ cp blocked.bg "$(printf 'x\033[31m\302\233y.bg')"; bloomgate info x*y.bg | head -1; rm x*y.bg
 x?[31m??y.bg
@@ -124,26 +124,27 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
 $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
       5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
-! bloomgate build: warning: the filter holds more keys than its capacity of 1,016, which raises its false-positive rate from 0.939% to 80.2%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%); increase --items
 $ bloomgate info over.bg | grep -E 'rate|health'
-  designed for 1,016 keys at a rate of 0.939%
-  current rate 80.2%
-  health       over capacity: the rate is 85.3 times the design rate
+  designed for 1,000 keys at a rate of 1%
+  current rate 80.2% (target 1%)
+  health       act: holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%)
 $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
-"health": "fuller", "times_design_rate": 85.3321
+"health": "fuller", "times_design_rate": 80.1506
 
 # A folded filter is compared with the rate it was created for.
 $ seq 20000 | bloomgate build -q --items 20000 --rate 0.01 whole.bg; bloomgate fold -q folded.bg whole.bg
+! bloomgate fold: warning: the filter has a false-positive rate of 12.2% (target 1%); fold it fewer times, or build a larger filter
 $ bloomgate info folded.bg | grep -E 'rate|health'
-  designed for 20,000 keys at a rate of 0.998%
-  current rate 12.2%
-  health       over capacity: the rate is 12.2 times the design rate
+  designed for 20,000 keys at a rate of 1%
+  current rate 12.2% (target 1%)
+  health       act: has a false-positive rate of 12.2% (target 1%)
 $ bloomgate info --json folded.bg | grep -o '"health": "[a-z]*"'
 "health": "fuller"
 $ seq 4000 | bloomgate build -q -f --items 20000 --rate 0.01 whole.bg; bloomgate fold -q -f folded.bg whole.bg
 $ bloomgate info folded.bg | grep -E 'rate|health'
-  designed for 20,000 keys at a rate of 0.998%
-  current rate 0.016%
+  designed for 20,000 keys at a rate of 1%
+  current rate 0.016% (target 1%)
   health       fine
 $ rm whole.bg folded.bg
 $ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
@@ -151,7 +152,7 @@ $ bloomgate info hurt.bg
 ! bloomgate info: hurt.bg: block: found checksum f435631f in block 0, expected checksum 7861fa7a
 ? 3
 $ bloomgate info --tolerate hurt.bg | grep health
-  health       degraded: damaged parts always answer "maybe"
+  health       act: damaged parts always answer "maybe"
 ! bloomgate info: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 
 # Secrets.
@@ -160,11 +161,11 @@ $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring ring k.bg
 $ bloomgate info k.bg | grep -v -E 'created|digest'
 k.bg
-  format       bloomgate 1.0
+  format       bloomgate 1.2
   kind         blocked
   geometry     k 7, 3 units
-  size         192 B, 1,536 bits, 13.24 bits/key
-  designed for 116 keys at a rate of 0.241%
+  size         192 B, 1,536 bits, 15.36 bits/key
+  designed for 100 keys at a rate of 1%
   hash         keyed
   key id       one
   keys         used unchanged
@@ -174,11 +175,11 @@ k.bg
   contents     unknown without the secret; use --keyring FILE
 $ bloomgate info --keyring ring k.bg | grep -v -E 'created|digest'
 k.bg
-  format       bloomgate 1.0
+  format       bloomgate 1.2
   kind         blocked
   geometry     k 7, 3 units
-  size         192 B, 1,536 bits, 13.24 bits/key
-  designed for 116 keys at a rate of 0.241%
+  size         192 B, 1,536 bits, 15.36 bits/key
+  designed for 100 keys at a rate of 1%
   hash         keyed
   key id       one
   keys         used unchanged
@@ -186,8 +187,8 @@ k.bg
   canaries     yes
   file         8,388 bytes, 1 block
   fill         41.7%
-  keys stored  about 118 (113 to 123)
-  current rate 0.262%
+  keys stored  about 102 of 100 (97 to 107)
+  current rate 0.262% (target 1%)
   health       fine
 $ bloomgate info --json k.bg | grep -o '"complete": [a-z]*'
 "complete": false

@@ -4,7 +4,7 @@ $ seq 1000 > a; seq 501 1500 > b
 $ bloomgate build -q --items 2000 --folds 4 a.bg a
 $ bloomgate build -q --items 2000 --folds 4 b.bg b
 $ bloomgate merge ab.bg a.bg b.bg
-! bloomgate merge: ab.bg: blocked, about 1,518 keys, 3.0 KiB, false-positive rate 0.0948%
+! bloomgate merge: ab.bg: blocked, about 1,502 keys, 3.0 KiB, false-positive rate 0.0948% (target 1%)
 $ seq 1500 | bloomgate check -c ab.bg
 1500
 
@@ -27,12 +27,12 @@ $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2
 $ bloomgate merge -q l.bg l1.bg l2.bg
 ! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg and are discarded
 $ bloomgate info l.bg | grep -E 'generation|canaries|note|keys'
-  designed for 116 keys at a rate of 0.241%
+  designed for 100 keys at a rate of 1%
   keys         lower
   generation   7
   canaries     yes
   note         hello
-  keys stored  about 41 (40 to 43)
+  keys stored  about 25 of 100 (24 to 27)
 $ bloomgate merge -q --generation 9 l9.bg l1.bg l2.bg
 ! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg and are discarded
 $ bloomgate info l9.bg | grep -E 'generation|canaries'
@@ -140,11 +140,11 @@ $ bloomgate merge --forse out.bg a.bg b.bg
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg a
-! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 96.4%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 96.4% (target 1%); increase --items
 $ bloomgate build -q --items 100 --hash keyed --keyring ring k2.bg b
-! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 93.4%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 93.4% (target 1%); increase --items
 $ bloomgate build -q --items 100 --hash keyed --keyring other k3.bg b
-! bloomgate build: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 93.4%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 93.4% (target 1%); increase --items
 $ bloomgate merge k.bg k1.bg k2.bg
 ! bloomgate merge: k1.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
@@ -152,10 +152,10 @@ $ bloomgate merge --keyring other k.bg k1.bg k2.bg
 ! bloomgate merge: other: does not contain the secret for k1.bg
 ? 3
 $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
-! bloomgate merge: warning: the filter holds more keys than its capacity of 116, which raises its false-positive rate from 0.241% to 100%; build a larger filter
+! bloomgate merge: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 100% (target 1%); build a larger filter
 $ bloomgate check -c --keyring ring k.bg a b
 2000
-! bloomgate check: k.bg: holds more keys than its capacity of 116; its false-positive rate is 100%; build a larger filter
+! bloomgate check: k.bg: holds more keys than its capacity of 100, so its false-positive rate is 100% (target 1%); build a larger filter
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets; build both filters with the same secret
@@ -177,17 +177,21 @@ $ bloomgate merge out.bg a.bg damaged.bg
 ? 3
 $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
 ! bloomgate merge: warning: damaged.bg: some blocks are damaged; lookups in them always return "maybe"
-! bloomgate merge: warning: the filter holds more keys than its capacity of 2,000, which raises its false-positive rate from 0.373% to 100%; build a larger filter
+! bloomgate merge: warning: the filter holds more keys than its capacity of 2,000, so its false-positive rate is 100% (target 1%); build a larger filter
 $ seq 1500 | bloomgate check -c tolerated.bg
 1500
-! bloomgate check: tolerated.bg: holds more keys than its capacity of 2,000; its false-positive rate is 100%; build a larger filter
+! bloomgate check: tolerated.bg: holds more keys than its capacity of 2,000, so its false-positive rate is 100% (target 1%); build a larger filter
 
 # Folding.
 $ bloomgate fold half.bg both.bg
-! bloomgate fold: half.bg: blocked, about 1,520 keys, 1.5 KiB, false-positive rate 2.47%
+! bloomgate fold: half.bg: blocked, about 1,504 keys, 1.5 KiB, false-positive rate 2.47% (target 1%)
+! bloomgate fold: warning: the filter has a false-positive rate of 2.47% (target 1%); fold it fewer times, or build a larger filter
 $ seq 1500 | bloomgate check -c half.bg
 1500
+! bloomgate check: half.bg: has a false-positive rate of 2.47% (target 1%); build a larger filter
 $ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
+! bloomgate fold: warning: the filter has a false-positive rate of 25.9% (target 1%); fold it fewer times, or build a larger filter
+! bloomgate fold: warning: the filter has a false-positive rate of 25.9% (target 1%); fold it fewer times, or build a larger filter
 $ bloomgate fold --times 40 no.bg both.bg
 ! bloomgate fold: both.bg: the filter can be folded at most 4 times, not 40
 ? 2
@@ -202,6 +206,7 @@ $ bloomgate fold half.bg both.bg
 ! bloomgate fold: half.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate fold -f -q half.bg both.bg
+! bloomgate fold: warning: the filter has a false-positive rate of 2.47% (target 1%); fold it fewer times, or build a larger filter
 $ bloomgate fold half.bg
 ! bloomgate fold: expected OUT and one FILTER
 ! Try 'bloomgate fold --help'.
@@ -214,6 +219,7 @@ generation   5
 present      16 of 16 found
 absent       108 of 4096 reported as "maybe": 2.64% (2.19% to 3.17%), predicted 2.58%
 verdict      passed
+! bloomgate fold: warning: the filter has a false-positive rate of 2.58% (target 1%); fold it fewer times, or build a larger filter
 
 # Shards.
 $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part

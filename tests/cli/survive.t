@@ -9,7 +9,7 @@ $ printf '\n\na\n\n' > empty; bloomgate build -q empty.bg empty; printf '\nb\n' 
 $ bloomgate dedup -q empty | od -An -c
   \n   a  \n
 $ : > nothing; bloomgate build nothing.bg nothing; echo a | bloomgate check nothing.bg
-! bloomgate build: nothing.bg: classic, 0 keys, 24 B, false-positive rate 0.318%, ...
+! bloomgate build: nothing.bg: classic, 0 keys, 24 B, false-positive rate 0.318% (target 1%), ...
 ? 1
 
 # A line can be 100 MB long, whether it is read from a file or from a pipe.
@@ -253,8 +253,8 @@ $ bloomgate build -qf -n 3000 -p 1e-6 --field 1 --shard 3/3 part3.bg copy; bloom
 ? 3
 $ for i in 1 2; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/2 half$i.bg parts; done; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg copy; bloomgate merge -q two.bg half1.bg part1.bg part2.bg half2.bg part3.bg; bloomgate check -c two.bg parts copy
 6000
-! bloomgate merge: warning: the filter holds more keys than its capacity of 3,000, which raises its false-positive rate from 9.88e-05% to 0.0305%; build a larger filter
-! bloomgate check: two.bg: holds more keys than its capacity of 3,000; its false-positive rate is 0.0305%; build a larger filter
+! bloomgate merge: warning: the filter holds more keys than its capacity of 3,000, so its false-positive rate is 0.0305% (target 0.0001%); build a larger filter
+! bloomgate check: two.bg: holds more keys than its capacity of 3,000, so its false-positive rate is 0.0305% (target 0.0001%); build a larger filter
 $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 ! bloomgate build: --note: must not contain a line that starts with 'bloomgate-part: ', which is reserved for --shard
 ! Try 'bloomgate build --help'.
@@ -262,10 +262,9 @@ $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 
 # ---- Stdout ----
 
-# A filter cannot be written to stdout, and "-" is not accepted as a file name.
-$ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
-! bloomgate build: expected a file, not stdout; to write to a file named '-', use ./-
-! Try 'bloomgate build --help'.
+# "-" is stdout, and not a file name.
+$ echo 1 | bloomgate build -q -n 1 - | wc -c; ls -- - 2>&-
+8260
 ? 2
 $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 ./-
@@ -275,7 +274,7 @@ $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 # If a build fails in the second file, the resumed build includes all keys from that file.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
-! bloomgate build: second: at byte 8008: not valid int64: 'bad'
+! bloomgate build: second: line 1002: not valid int64: 'bad'; to skip such records, use --skip-invalid
 ? 3
 $ ls resumed.bg*; (seq 1000000 1001000; echo 999) > second
 resumed.bg.partial
@@ -346,8 +345,8 @@ $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 
 # even with several threads.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
 $ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
-! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
-! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
+! bloomgate build: second: line 3000001: not valid int64: 'bad'; to skip such records, use --skip-invalid
+! bloomgate build: second: line 3000001: not valid int64: 'bad'; to skip such records, use --skip-invalid
 ? 3
 $ (seq 9000001 12000000; echo 999) > second; for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 -t 8 --resume $kind.bg first second; bloomgate check -v -c $kind.bg first second; done; rm first cuckoo.bg quotient.bg
 0
@@ -392,9 +391,11 @@ id,name
 c"
 2,plain
 4
+! bloomgate dedup: warning: records without field 2: 1 of 5; they are not compared; check --field and --delimiter
 $ bloomgate build -q csv.bg --csv --field 2 table.csv; printf 'a, "b"\nc\0plain\0no\0\0' | bloomgate check -0 csv.bg | tr '\0' '|'
 a, "b"
 c|plain||
+! bloomgate build: warning: records without field 2: 1 of 5; their keys are empty; check --field and --delimiter
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
@@ -412,7 +413,7 @@ Eve
 
 # Unclosed quotes are reported, because all following lines would become one key.
 $ printf 'a,1\nb,"2\nc,3\n' > open.csv; bloomgate build -q open.bg --csv open.csv; ls open.bg
-! bloomgate build: open.csv: at byte 4: the record has unclosed quotes: 'b,"2?c,3'
+! bloomgate build: open.csv: line 2: the record has unclosed quotes: 'b,"2?c,3'
 ! ls: cannot access 'open.bg': No such file or directory
 ? 2
 $ printf '\377\377\377\377ab' | bloomgate dedup --length-prefixed --as hex
@@ -432,8 +433,11 @@ $ head -c 2 prefixed | bloomgate dedup -q --length-prefixed
 # Fields.
 $ printf 'a b c\nd\n\n' > fields; bloomgate build -q fields.bg --field 2 --delimiter ' ' fields; printf 'b\n\nd\nc\n' | bloomgate check fields.bg | od -An -c
    b  \n  \n
+! bloomgate build: warning: records without field 2: 2 of 3; their keys are empty; check --field and --delimiter
 $ bloomgate build -q far.bg --field 99 fields; bloomgate check -c far.bg nothing empty
-3
+! bloomgate build: none of the records (3) has field 99; check --field and --delimiter
+! bloomgate check: far.bg: No such file or directory
+? 4
 $ printf 'a\tb\n' | bloomgate build -qf tab.bg --field 2 --delimiter '\t'; echo b | bloomgate check tab.bg
 b
 $ bloomgate dedup --field 2 --delimiter ab fields
@@ -445,7 +449,7 @@ $ bloomgate dedup -0 --csv fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --length-prefixed --field 1 fields
-! bloomgate dedup: --length-prefixed cannot be combined with --crlf or --field
+! bloomgate dedup: --length-prefixed cannot be combined with --crlf, --field, --header or --whitespace
 ! Try 'bloomgate dedup --help'.
 ? 2
 
@@ -462,37 +466,37 @@ $ for x in 18446744073709551616 -9223372036854775809 '' - +1 1x ' 1' 0x10; do ec
 3
 3
 3
-! bloomgate dedup: x: at byte 0: not valid int64: '18446744073709551616'
-! bloomgate dedup: x: at byte 0: not valid int64: '-9223372036854775809'
-! bloomgate dedup: x: at byte 0: not valid int64: ''
-! bloomgate dedup: x: at byte 0: not valid int64: '-'
-! bloomgate dedup: x: at byte 0: not valid int64: '+1'
-! bloomgate dedup: x: at byte 0: not valid int64: '1x'
-! bloomgate dedup: x: at byte 0: not valid int64: ' 1'
-! bloomgate dedup: x: at byte 0: not valid int64: '0x10'
+! bloomgate dedup: x: line 1: not valid int64: '18446744073709551616'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: '-9223372036854775809'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: ''; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: '-'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: '+1'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: '1x'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: ' 1'; to skip such records, use --skip-invalid
+! bloomgate dedup: x: line 1: not valid int64: '0x10'; to skip such records, use --skip-invalid
 $ printf ' 12 \n' | bloomgate dedup -q --trim --as int32
  12 
 $ printf '4294967296\n' > x; bloomgate dedup -q --as int32 x
-! bloomgate dedup: x: at byte 0: not valid int32: '4294967296'
+! bloomgate dedup: x: line 1: not valid int32: '4294967296'; to skip such records, use --skip-invalid
 ? 3
 $ printf -- '-2147483649\n' > x; bloomgate dedup -q --as int32 x
-! bloomgate dedup: x: at byte 0: not valid int32: '-2147483649'
+! bloomgate dedup: x: line 1: not valid int32: '-2147483649'; to skip such records, use --skip-invalid
 ? 3
 $ printf '00ff\n00FF\n\n' | bloomgate dedup -q --as hex | od -An -c
    0   0   f   f  \n  \n
 $ printf 'abc\n' > x; bloomgate dedup -q --as hex x
-! bloomgate dedup: x: at byte 0: not valid hex: 'abc'
+! bloomgate dedup: x: line 1: not valid hex: 'abc'; to skip such records, use --skip-invalid
 ? 3
 $ printf 'zz\n' > x; bloomgate dedup -q --as hex x
-! bloomgate dedup: x: at byte 0: not valid hex: 'zz'
+! bloomgate dedup: x: line 1: not valid hex: 'zz'; to skip such records, use --skip-invalid
 ? 3
 $ printf 'a\xc3\xa9\xf0\x9f\x98\x80\n' | bloomgate build -q utf16.bg --as utf16; printf 'a\xc3\xa9\xf0\x9f\x98\x80\na\n' | bloomgate check utf16.bg
 aé😀
 $ printf 'ok\n\xed\xa0\x80\n' > x; bloomgate dedup -q --as utf16 x
-! bloomgate dedup: x: at byte 3: not valid UTF-8: '???'
+! bloomgate dedup: x: line 2: not valid UTF-8: '???'; to skip such records, use --skip-invalid
 ? 3
 $ printf 'ok\n\x1b[31mred\xff\n' > x; bloomgate dedup -q --as utf16 x
-! bloomgate dedup: x: at byte 3: not valid UTF-8: '?[31mred?'
+! bloomgate dedup: x: line 2: not valid UTF-8: '?[31mred?'; to skip such records, use --skip-invalid
 ? 3
 $ bloomgate dedup --as int16 x
 ! bloomgate dedup: --as: found 'int16', expected one of text, int64, int32, hex, utf16; did you mean int64?

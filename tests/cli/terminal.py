@@ -133,7 +133,7 @@ def progress_is_drawn_on_terminals_only(terminal):
 
 def colors_are_used_unless_unwanted(terminal):
     write(terminal.folder, "keys", range(1000))
-    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: the filter holds more keys than its capacity of 216"
+    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: the filter holds more keys than its capacity of 200"
     command = "bloomgate build -f {} -n 200 small.bg keys"
     for before, options, pattern in (("", "", colored), ("NO_COLOR= ", "", colored), ("NO_COLOR=1 ", "", plain),
                                      ("TERM=dumb ", "", plain), ("", "--color=never", plain),
@@ -147,7 +147,7 @@ def keys_from_a_terminal_are_asked_for(terminal):
     terminal.begin("bloomgate build -f typed.bg")
     terminal.shows(r"bloomgate build: reading from the terminal; press Ctrl-D to end the input")
     terminal.type("apple", "Enter", "C-d")
-    terminal.shows(r"typed\.bg: scalable, 1 keys, ")
+    terminal.shows(r"typed\.bg: scalable, 1 key, ")
     terminal.ends(0)
     terminal.begin("bloomgate build -f typed.bg")
     terminal.shows(r"reading from the terminal")
@@ -173,10 +173,10 @@ def watch_redraws_what_is_replaced(terminal):
     path = os.path.join(terminal.folder, "seen.bg")
     build(terminal, "seen.bg", 1000, "-n", "1000", "-g", "1")
     begin_watch(terminal)
-    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, hash profile fast\n  items       about 1,0\d\d .*, designed for 1,016$")
+    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, hash profile fast\n  items       about 1,0\d\d of 1,000 .*$")
     assert "history" not in terminal.screen(), terminal.screen()
     build(terminal, "seen.bg", 5000, "-n", "4000", "-g", "2")
-    terminal.shows(r"about 5,\d\d\d .*, designed for 4,000\n.*\n  rate .* now, .* by design\n"
+    terminal.shows(r"about 5,\d\d\d of 4,000 .*\n.*\n  rate .* \(target 1%\)\n"
                    r"  history     [\u2581\u2582]\u2588 items, 1 change\n  generation  2\n")
     os.rename(path, path + ".away")
     terminal.shows(r"ERROR       No such file or directory\n +showing the last good file\n  kind (.*\n)*  generation  2\n")

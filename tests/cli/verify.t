@@ -60,7 +60,7 @@ one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expect
 # Files written by a newer version, files that are not filters, and directories cannot be checked.
 $ cp whole.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2
 $ bloomgate verify newer.bg
-! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
+! bloomgate verify: newer.bg: format version: found 2.2, expected 1.x
 ? 3
 $ bloomgate verify keys
 ! bloomgate verify: keys: not a filter in any known format
@@ -82,7 +82,7 @@ whole.bg: intact
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
-! bloomgate build: warning: the filter holds more keys than its capacity of 1,016, which raises its false-positive rate from 0.939% to 100%; increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 1%); increase --items
 $ bloomgate verify keyed.bg
 keyed.bg: intact, but its canaries cannot be checked without --keyring
 $ bloomgate verify --keyring ring keyed.bg

@@ -4,9 +4,9 @@ $ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
 $ bloomgate watch --once seen.bg
 seen.bg
   kind        blocked, hash profile fast
-  items       about 1,026 (1,010 to 1,043), designed for 1,016
+  items       about 1,010 of 1,000 (994 to 1,027)
   fill        [####################....................] 50.4%
-  rate        0.986% now, 0.939% by design
+  rate        1%
   generation  7
   digest      ...
   created     ...
@@ -17,23 +17,23 @@ seen.bg
 $ cp seen.bg seen-1.bg; printf 'bloomgate-pointer 1\nseen-1.bg\n' > pointer; bloomgate watch --once pointer | head -4
 pointer
   kind        blocked, hash profile fast
-  items       about 1,026 (1,010 to 1,043), designed for 1,016
+  items       about 1,010 of 1,000 (994 to 1,027)
   fill        [####################....................] 50.4%
 
 # watch estimates the items in a scalable filter and in an overfull filter.
 $ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
 grown.bg
   kind        scalable, hash profile fast
-  items       about 1,016 (1,015 to 1,016), designed for 1,048,576
+  items       about 1,000 (999 to 1,000)
   fill        [........................................] 0.1%
-  rate        8.35e-10% now, 1% by design
+  rate        below 0.01% (target 1%)
 $ bloomgate build -q -n 200 full.bg keys; bloomgate watch --once full.bg | head -5
 full.bg
   kind        blocked, hash profile fast
-  items       about 996 (948 to 1,045), designed for 216
+  items       about 980 of 200 (932 to 1,029)
   fill        [#####################################...] 93.5%
-  rate        62.5% now, 0.428% by design
-! bloomgate build: warning: the filter holds more keys than its capacity of 216, which raises its false-positive rate from 0.428% to 62.5%; increase --items
+  rate        62.5% (target 1%)
+! bloomgate build: warning: the filter holds more keys than its capacity of 200, so its false-positive rate is 62.5% (target 1%); increase --items
 
 # For a keyed filter, watch shows only the header unless --keyring provides the secret.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
@@ -45,9 +45,9 @@ keyed.bg
 $ bloomgate watch --once --keyring ring keyed.bg | head -5
 keyed.bg
   kind        blocked, hash profile keyed
-  items       about 1,029 (1,012 to 1,045), designed for 1,016
+  items       about 1,013 of 1,000 (996 to 1,029)
   fill        [####################....................] 50.5%
-  rate        0.996% now, 0.939% by design
+  rate        1%
 $ bloomgate watch --once --keyring rings keyed.bg | head -3
 keyed.bg
   kind        blocked, hash profile keyed
@@ -77,13 +77,13 @@ $ bloomgate watch --once .
 # Without --once, watch prints one line per change until a signal stops it.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
-...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
-...Z log.bg: blocked, about 5,026 items, fill 45.5%, rate 1.02%, generation 8, digest ..., 14.1 KiB
+...Z log.bg: blocked, about 1,010 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
+...Z log.bg: blocked, about 5,010 items, fill 45.5%, rate 1.02%, generation 8, digest ..., 14.1 KiB
 ...Z log.bg: No such file or directory
 ...Z log.bg: numbers: found checksum 3094009f, expected checksum 98f94189
-...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
+...Z log.bg: blocked, about 1,010 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 $ bloomgate watch -i 20ms seen.bg | head -1; echo ${PIPESTATUS[0]}
-...Z seen.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
+...Z seen.bg: blocked, about 1,010 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 141
 $ bloomgate watch --once seen.bg > /dev/full
 ! bloomgate watch: stdout: No space left on device
@@ -109,4 +109,4 @@ $ bloomgate watch -i soon seen.bg
 
 # The number of items in a saturated filter cannot be estimated.
 $ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
-  items       too many to estimate, designed for 32
+  items       too many to estimate, designed for 16

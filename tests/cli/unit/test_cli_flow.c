@@ -158,7 +158,7 @@ static int collect(const struct files *files, struct collected *c, unsigned thre
     while (!code && leg && flow_has_more(&flow)) {
         code = flow_run(&flow);
     }
-    flow_end(&flow);
+    (void)flow_end(&flow, CLI_OK);
     input_end(&input);
     return code;
 }
@@ -231,7 +231,7 @@ static void check_resumed(const struct files *files, unsigned threads, uint64_t 
         more = flow_has_more(&flow);
         at = input.at;
         offset = flow_offset(&flow);
-        flow_end(&flow);
+        (void)flow_end(&flow, CLI_OK);
         input_end(&input);
     }
 }
@@ -471,7 +471,7 @@ static int run_pipe(int fd, unsigned threads, struct pipe_talk *talk,
                          .context = talk };
     flow_begin(&flow);
     const int code = flow_run(&flow);
-    flow_end(&flow);
+    (void)flow_end(&flow, CLI_OK);
     input_end(&input);
     return code;
 }

@@ -230,9 +230,37 @@ TEST(nearest__names)
     CHECK_STR(nearest_name("dif", names, 5), "diff");
     CHECK(!nearest_name("wholly-other", names, 5));
     CHECK(!nearest_name("", names, 5));
+    CHECK(!nearest_name("load", names, 5));
     CHECK(!nearest_name("build", names, 0));
     CHECK(
         !nearest_name("an-endlessly-long-name-that-nobody-would-ever-type", names, 5));
+}
+
+/* A swap is nearer than a name that starts with the typed text, and short words need one mistake. */
+TEST(nearest__prefers_likely_mistakes)
+{
+    static const char *const names[] = { "protected", "port", "gate", "maxmemory",
+                                         "tls-port" };
+    CHECK_STR(nearest_name("prot", names, 5), "port");
+    CHECK_STR(nearest_name("prto", names, 5), "port");
+    CHECK_STR(nearest_name("prote", names, 5), "protected");
+    CHECK_STR(nearest_name("protected-mode", names, 5), "protected");
+    CHECK_STR(nearest_name("memory", names, 5), "maxmemory");
+    CHECK_STR(nearest_name("tlsport", names, 5), "tls-port");
+    CHECK(!nearest_name("save", names, 5));
+    CHECK(!nearest_name("data", names, 5));
+}
+
+TEST(nearest__synonyms)
+{
+    static const char *const names[] = { "rate", "items" };
+    static const struct nearest_synonym synonyms[] = { { "error-rate", "rate" },
+                                                       { "size", "bytes" },
+                                                       { NULL, NULL } };
+    CHECK_STR(nearest_meaning("error_rate", synonyms, names, 2), "rate");
+    CHECK_STR(nearest_meaning("itmes", synonyms, names, 2), "items");
+    CHECK(!nearest_meaning("size", synonyms, names, 2)); /* bytes is not an option */
+    CHECK(!nearest_meaning("error", synonyms, names, 2));
 }
 
 /* ---- Tables of the subcommands ----------------------------------------------------------- */
@@ -253,7 +281,6 @@ static size_t type_size(enum option_type type)
     case OPTION_LIST: return sizeof(struct option_list);
     case OPTION_CHOICE: return sizeof(int);
     case OPTION_COUNT:
-    case OPTION_ORDINAL:
     case OPTION_BYTES:
     case OPTION_REAL:
     case OPTION_RATE:

@@ -35,6 +35,7 @@ static struct key_format random_format(void)
         f.delimiter = check_random_below(2) ? ',' : '\t';
     }
     f.field += f.records == KEY_RECORDS_CSV && f.field == 0;
+    f.blanks = f.records == KEY_RECORDS_SEPARATED && check_random_below(4) == 0;
     f.trim = check_random_below(3) == 0;
     f.lower = check_random_below(3) == 0;
     f.form = check_random_below(2) ? KEY_TEXT : (enum key_form)check_random_below(5);
@@ -316,23 +317,29 @@ static void check_refused(const struct key_format *f, const char *bytes, size_t 
     chunk_free(&chunk);
 }
 
+#define SKIP "; to skip such records, use --skip-invalid"
+
 TEST(records__what_has_no_key_is_named)
 {
     struct key_format f = { .separator = '\n', .form = KEY_INT64 };
     check_refused(&f, "1\nx\n", 4,
-                  "bloomgate: test: at byte 102: not valid int64: 'x'\n");
-    check_refused(&f, "\n", 1, "bloomgate: test: at byte 100: not valid int64: ''\n");
+                  "bloomgate: test: at byte 102: not valid int64: 'x'" SKIP "\n");
+    check_refused(&f, "\n", 1,
+                  "bloomgate: test: at byte 100: not valid int64: ''" SKIP "\n");
     check_refused(
         &f, "18446744073709551616", 20,
-        "bloomgate: test: at byte 100: not valid int64: '18446744073709551616'\n");
+        "bloomgate: test: at byte 100: not valid int64: '18446744073709551616'" SKIP
+        "\n");
     check_refused(
         &f, "-9223372036854775809", 20,
-        "bloomgate: test: at byte 100: not valid int64: '-9223372036854775809'\n");
+        "bloomgate: test: at byte 100: not valid int64: '-9223372036854775809'" SKIP
+        "\n");
     f.form = KEY_HEX;
-    check_refused(&f, "abc", 3, "bloomgate: test: at byte 100: not valid hex: 'abc'\n");
+    check_refused(&f, "abc", 3,
+                  "bloomgate: test: at byte 100: not valid hex: 'abc'" SKIP "\n");
     f.form = KEY_UTF16;
     check_refused(&f, "a\n\xff\n", 4,
-                  "bloomgate: test: at byte 102: not valid UTF-8: '?'\n");
+                  "bloomgate: test: at byte 102: not valid UTF-8: '?'" SKIP "\n");
     f = (struct key_format){ .records = KEY_RECORDS_PREFIXED };
     check_refused(&f, "\1\0\0\0a\2\0\0\0b", 10,
                   "bloomgate: test: at byte 105: the last record is truncated\n");

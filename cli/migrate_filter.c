@@ -1,0 +1,401 @@
+/* migrate_filter.c - see migrate.h. */
+#include "dump_stream.h"
+#include "migrate.h"
+#include "rdb_value.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    MIGRATE_CHUNK = 4 << 20, /* bytes of a dump per command */
+    MIGRATE_NAME_MORE = 32,  /* bytes that a temporary name adds to a name */
+    MIGRATE_READS = 1 << 20  /* maximum number of chunks of a dump */
+};
+
+/* A Bloomgate dump: a description line, followed by the filter in its file format. */
+struct migrate_dump {
+    uint8_t *bytes;
+    size_t n;
+    size_t line; /* length of the description line */
+};
+
+/* ---- Commands -------------------------------------------------------------------------------- */
+
+/* A reply, of which the caller owns a copy. */
+struct migrate_reply {
+    char *bytes;
+    size_t n;
+    bool out_of_memory;
+};
+
+static void migrate_keep(struct cluster_ask *ask, bg_bytes reply)
+{
+    struct migrate_reply *kept = ask->context;
+    free(kept->bytes);
+    kept->bytes = malloc(reply.len + 1);
+    kept->out_of_memory = !kept->bytes;
+    kept->n = kept->bytes ? reply.len : 0;
+    if (kept->bytes) {
+        memcpy(kept->bytes, reply.data, reply.len);
+    }
+}
+
+/* Sends a command whose second word is a key. An error reply is an error. On success, the caller frees
+ * kept->bytes. */
+static bg_err migrate_call(struct cluster *cluster, const bg_bytes *words, size_t count,
+                           struct migrate_reply *kept, bg_errinfo *info)
+{
+    *kept = (struct migrate_reply){ NULL, 0, false };
+    struct cluster_ask ask = {
+        .argv = words, .argc = count, .answered = migrate_keep, .context = kept
+    };
+    bg_err err = cluster_call(cluster, &ask, 1, info);
+    if (!err && kept->out_of_memory) {
+        err = error_fail(info, BG_ENOMEM, "out of memory");
+    }
+    const struct reply_item item = reply_first((bg_bytes){ kept->bytes, kept->n });
+    if (!err && item.type == '-') {
+        err = error_fail(info, BG_EBUSY, "%.*s: %.*s", (int)words[0].len,
+                         (const char *)words[0].data,
+                         (int)(item.text.len < 200 ? item.text.len : 200),
+                         (const char *)item.text.data);
+    }
+    if (err) {
+        free(kept->bytes);
+        kept->bytes = NULL;
+    }
+    return err;
+}
+
+/* Sends a command and returns the integer in its reply. */
+static bg_err migrate_number(struct cluster *cluster, const bg_bytes *words,
+                             size_t count, int64_t *number, bg_errinfo *info)
+{
+    struct migrate_reply reply;
+    const bg_err err = migrate_call(cluster, words, count, &reply, info);
+    if (!err) {
+        *number = reply_first((bg_bytes){ reply.bytes, reply.n }).number;
+        free(reply.bytes);
+    }
+    return err;
+}
+
+/* ---- Source ---------------------------------------------------------------------------------- */
+
+/* Encodes an object as a Bloomgate dump. */
+static bg_err migrate_encode(const struct object *object, struct migrate_dump *dump,
+                             bg_errinfo *info)
+{
+    struct dump_line line = { .items = atomic_load(&object->items),
+                              .deleted = atomic_load(&object->deleted),
+                              .expansions = atomic_load(&object->expansions) };
+    char text[DUMP_LINE_MAX];
+    void *file = NULL;
+    size_t n = 0;
+    bg_err err = dump_encode(object, true, &file, &n, info);
+    if (err) {
+        return err;
+    }
+    object_describe(object, &line.shape);
+    dump->line = dump_line_write(&line, text);
+    dump->n = dump->line + n;
+    dump->bytes = malloc(dump->n);
+    if (dump->bytes) {
+        memcpy(dump->bytes, text, dump->line);
+        memcpy(dump->bytes + dump->line, file, n);
+    } else {
+        err = error_fail(info, BG_ENOMEM, "out of memory");
+    }
+    dump_give(object, file, n);
+    return err;
+}
+
+/* Reads the filter from the source. Sets *missing if it does not exist. */
+static bg_err migrate_fetch(struct cluster *source, bg_bytes name,
+                            struct migrate_dump *dump, bool *missing, bg_errinfo *info)
+{
+    const struct command_settings settings = { .max_filter_bytes = 0 };
+    const bg_bytes words[] = { link_word("DUMP"), name };
+    struct migrate_reply reply;
+    struct object *object = NULL;
+    bg_err err = migrate_call(source, words, 2, &reply, info);
+    if (err) {
+        return err;
+    }
+    const struct reply_item item = reply_first((bg_bytes){ reply.bytes, reply.n });
+    *missing = item.type == '$' && item.null;
+    if (!*missing) {
+        err = item.type == '$'
+                  ? rdb_value_object(item.text.data, item.text.len, &settings, &object,
+                                     info)
+                  : error_fail(info, BG_EFORMAT, "DUMP: the reply is not a string");
+    }
+    free(reply.bytes);
+    if (object) {
+        err = migrate_encode(object, dump, info);
+        object_free(object);
+    }
+    return err;
+}
+
+/* ---- Target ---------------------------------------------------------------------------------- */
+
+/* Writes a temporary name in the same slot as the name, "{3021}users/bloomgate-migrate". The number in
+ * braces selects the slot. Returns the length. */
+static size_t migrate_temporary(bg_bytes name, char *text)
+{
+    enum { TRIED = 1 << 20 }; /* every slot has a number far below this limit */
+    static const char end[] = "/bloomgate-migrate";
+    const unsigned slot = shard_slot(name);
+    int n = 0;
+    for (unsigned i = 0; i < TRIED; i++) {
+        n = snprintf(text, MIGRATE_NAME_MORE, "{%u}", i);
+        if (shard_slot((bg_bytes){ text, (size_t)n }) == slot) {
+            break;
+        }
+    }
+    memcpy(text + n, name.data, name.len);
+    memcpy(text + (size_t)n + name.len, end, sizeof end - 1);
+    return (size_t)n + name.len + sizeof end - 1;
+}
+
+static bg_err migrate_send(struct cluster *target, bg_bytes name,
+                           const struct migrate_dump *dump, bg_errinfo *info)
+{
+    uint8_t *bytes = malloc(DUMP_HEADER + MIGRATE_CHUNK);
+    bg_err err = bytes ? BG_OK : error_fail(info, BG_ENOMEM, "out of memory");
+    struct dump_chunk chunk = { .total = dump->n };
+    chunk.stream = dump_checksum(dump->bytes, dump->n);
+    while (!err && chunk.offset < dump->n) {
+        const size_t left = dump->n - (size_t)chunk.offset;
+        struct migrate_reply reply;
+        chunk.bytes = dump->bytes + chunk.offset;
+        chunk.n = left < MIGRATE_CHUNK ? left : MIGRATE_CHUNK;
+        dump_chunk_write(&chunk, bytes);
+        const bg_bytes words[] = { link_word("BG.LOAD"),
+                                   name,
+                                   { bytes, DUMP_HEADER + chunk.n } };
+        err = migrate_call(target, words, 3, &reply, info);
+        if (!err) {
+            free(reply.bytes);
+        }
+        chunk.offset += chunk.n;
+    }
+    free(bytes);
+    return err;
+}
+
+/* The comparison of a filter on the target with a dump. */
+struct migrate_compare {
+    const struct migrate_dump *dump;
+    uint64_t at;   /* bytes read */
+    uint64_t line; /* length of the other description line; 0 if not read yet */
+    bool equal;
+};
+
+/* Compares a chunk, without the description line, in which limits and times can differ. */
+static void migrate_compare_chunk(struct migrate_compare *c,
+                                  const struct dump_chunk *chunk)
+{
+    size_t from = 0;
+    if (chunk->offset == 0) {
+        const uint8_t *end = memchr(chunk->bytes, '\n', chunk->n);
+        from = end ? (size_t)(end - chunk->bytes) + 1 : chunk->n;
+        c->line = from;
+    }
+    const uint64_t place = chunk->offset + from - c->line + c->dump->line;
+    const size_t n = chunk->n - from;
+    c->equal = c->equal && chunk->offset == c->at
+               && chunk->total - c->line == c->dump->n - c->dump->line
+               && memcmp(c->dump->bytes + place, chunk->bytes + from, n) == 0;
+    c->at += chunk->n;
+}
+
+/* Handles a reply to BG.DUMP: a cursor and a chunk. Sets *cursor to 0 at the end. */
+static bg_err migrate_read_chunk(struct migrate_compare *c, bg_bytes reply,
+                                 int64_t *cursor, bg_errinfo *info)
+{
+    size_t at = 0;
+    const struct reply_item list = reply_next(reply, &at),
+                            next = reply_next(reply, &at),
+                            data = reply_next(reply, &at);
+    struct dump_chunk chunk;
+    if (list.type != '*' || list.number != 2 || data.type != '$') {
+        return error_fail(info, BG_EFORMAT,
+                          "BG.DUMP: invalid reply, expected a cursor and a chunk");
+    }
+    *cursor = next.type == ':'
+                  ? next.number
+                  : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
+    bg_err err = data.text.len ? dump_chunk_read(data.text, &chunk, info) : BG_OK;
+    if (!err && data.text.len) {
+        migrate_compare_chunk(c, &chunk);
+    }
+    return err;
+}
+
+/* Reads a filter from the target and compares it with a dump. Reads all chunks even if the first one
+ * differs, so that the server frees its copy. */
+static bg_err migrate_is_equal(struct cluster *target, bg_bytes name,
+                               const struct migrate_dump *dump, bool *equal,
+                               bg_errinfo *info)
+{
+    struct migrate_compare c = { .dump = dump, .equal = true };
+    int64_t cursor = 0;
+    for (int i = 0; i < MIGRATE_READS; i++) {
+        char number[24];
+        struct migrate_reply reply;
+        (void)snprintf(number, sizeof number, "%" PRId64, cursor);
+        const bg_bytes words[] = { link_word("BG.DUMP"), name, link_word(number) };
+        bg_err err = migrate_call(target, words, 3, &reply, info);
+        if (err) {
+            return err;
+        }
+        err = migrate_read_chunk(&c, (bg_bytes){ reply.bytes, reply.n }, &cursor, info);
+        free(reply.bytes);
+        if (err) {
+            return err;
+        }
+        if (cursor == 0) {
+            break;
+        }
+    }
+    *equal = c.equal && c.line && c.at - c.line == dump->n - dump->line;
+    return BG_OK;
+}
+
+/* Gives a key the remaining time of the filter on the source, which was read at `since`. */
+static bg_err migrate_set_ttl(struct cluster *target, bg_bytes name, int64_t ttl,
+                              int64_t since, bg_errinfo *info)
+{
+    char text[24];
+    int64_t left = ttl - (cluster_now() - since), done = 0;
+    left = left > 1 ? left : 1;
+    (void)snprintf(text, sizeof text, "%" PRId64, left);
+    const bg_bytes expire[] = { link_word("PEXPIRE"), name, link_word(text) };
+    const bg_bytes persist[] = { link_word("PERSIST"), name };
+    return ttl >= 0 ? migrate_number(target, expire, 3, &done, info)
+                    : migrate_number(target, persist, 2, &done, info);
+}
+
+/* Loads a dump under a temporary name, verifies it, and renames it. Sets *renamed to false if the
+ * name is in use. */
+static bg_err migrate_place(const struct migrate_pair *pair,
+                            const struct migrate_filter *f,
+                            const struct migrate_dump *dump, int64_t since,
+                            bool *renamed, bg_errinfo *info)
+{
+    char *text = malloc(f->name.len + MIGRATE_NAME_MORE);
+    if (!text) {
+        return error_fail(info, BG_ENOMEM, "out of memory");
+    }
+    const bg_bytes name = { text, migrate_temporary(f->name, text) };
+    const bg_bytes drop[] = { link_word("DEL"), name };
+    const bg_bytes rename[] = { link_word(f->replaces ? "RENAME" : "RENAMENX"), name,
+                                f->name };
+    int64_t number = 0;
+    bool equal = false;
+    *renamed = true;
+    bg_err err = migrate_number(pair->target, drop, 2, &number, info);
+    err = err ? err : migrate_send(pair->target, name, dump, info);
+    err = err ? err : migrate_is_equal(pair->target, name, dump, &equal, info);
+    if (!err && !equal) {
+        err =
+            error_fail(info, BG_ECHECKSUM,
+                       "the filter read back from the target differs from the source: "
+                       "run the command again, and check the target's memory");
+    }
+    err = err ? err : migrate_set_ttl(pair->target, name, f->ttl, since, info);
+    err = err ? err : migrate_number(pair->target, rename, 3, &number, info);
+    if (!err && !f->replaces) {
+        *renamed = number == 1;
+    }
+    if (err != BG_ECANCELED && err != BG_EIO && (err || !*renamed)) {
+        (void)migrate_number(pair->target, drop, 2, &number, NULL);
+    }
+    free(text);
+    return err;
+}
+
+/* ---- One filter ------------------------------------------------------------------------------ */
+
+static enum migrate_result migrate_end(bg_err err, enum migrate_result result)
+{
+    return err ? MIGRATE_FAILED : result;
+}
+
+/* Determines whether the target has a key with this name, and whether it is the same filter. */
+static bg_err migrate_look(const struct migrate_pair *pair, struct migrate_filter *f,
+                           const struct migrate_dump *dump, bool *there, bool *same)
+{
+    const bg_bytes type[] = { link_word("TYPE"), f->name };
+    struct migrate_reply reply;
+    bg_err err = migrate_call(pair->target, type, 2, &reply, &f->why);
+    if (err) {
+        return err;
+    }
+    const bg_bytes word = reply_first((bg_bytes){ reply.bytes, reply.n }).text;
+    *there = !reply_begins(word, "none");
+    free(reply.bytes);
+    if (!*there) {
+        return BG_OK;
+    }
+    err = migrate_is_equal(pair->target, f->name, dump, same, &f->why);
+    if (err == BG_EBUSY) { /* not a filter, or a filter that cannot be read */
+        return BG_OK;
+    }
+    if (!err && !*same) {
+        (void)error_fail(&f->why, BG_EBUSY, "the target has a different filter");
+    }
+    return err;
+}
+
+static enum migrate_result migrate_settle(const struct migrate_pair *pair,
+                                          struct migrate_filter *f,
+                                          const struct migrate_dump *dump,
+                                          int64_t since)
+{
+    bool there = false, same = false, renamed = false;
+    bg_err err = migrate_look(pair, f, dump, &there, &same);
+    if (err) {
+        return MIGRATE_FAILED;
+    }
+    if (same) {
+        err = pair->dry_run || !pair->replace
+                  ? BG_OK
+                  : migrate_set_ttl(pair->target, f->name, f->ttl, since, &f->why);
+        return migrate_end(err, MIGRATE_SAME);
+    }
+    if (there && !pair->replace) {
+        return MIGRATE_DIFFERS;
+    }
+    f->replaces = there;
+    if (pair->dry_run) {
+        return MIGRATE_COPIED;
+    }
+    err = migrate_place(pair, f, dump, since, &renamed, &f->why);
+    if (!err && !renamed) {
+        (void)error_fail(&f->why, BG_EBUSY, "the target's key was created meanwhile");
+    }
+    return migrate_end(err, renamed ? MIGRATE_COPIED : MIGRATE_DIFFERS);
+}
+
+enum migrate_result migrate_copy(const struct migrate_pair *pair,
+                                 struct migrate_filter *f)
+{
+    const bg_bytes words[] = { link_word("PTTL"), f->name };
+    const int64_t since = cluster_now();
+    struct migrate_dump dump = { NULL, 0, 0 };
+    bool missing = false;
+    f->why = (bg_errinfo){ .code = BG_OK };
+    bg_err err = migrate_number(pair->source, words, 2, &f->ttl, &f->why);
+    err = err ? err : migrate_fetch(pair->source, f->name, &dump, &missing, &f->why);
+    if (err || missing) {
+        free(dump.bytes);
+        return migrate_end(err, MIGRATE_GONE);
+    }
+    f->bytes = dump.n - dump.line;
+    const enum migrate_result result = migrate_settle(pair, f, &dump, since);
+    free(dump.bytes);
+    return result;
+}

@@ -1,0 +1,98 @@
+# Tests that compressed keys are detected and decompressed in every format, and that a truncated or
+# damaged file is an error, so that a filter never silently misses keys.
+
+$ seq 20000 > numbers; bloomgate build -q numbers.bg numbers
+$ gzip -k numbers; zstd -q numbers; xz -k numbers; bzip2 -k numbers; lz4 -q numbers numbers.lz4
+$ for f in numbers.*z*; do echo "$f $(bloomgate check -c numbers.bg $f) $(cat $f $f | bloomgate check -c numbers.bg)"; done
+numbers.bz2 20000 40000
+numbers.gz 20000 40000
+numbers.lz4 20000 40000
+numbers.xz 20000 40000
+numbers.zst 20000 40000
+$ (head -c 3 numbers.xz; sleep 0.1; tail -c +4 numbers.xz) | bloomgate check -c numbers.bg
+20000
+$ (head -c 9 numbers.bz2; sleep 0.1; tail -c +10 numbers.bz2) | bloomgate check -c numbers.bg
+20000
+$ bloomgate build -q all.bg numbers.*z*; bloomgate check -c all.bg numbers
+20000
+$ for i in 1 2; do bloomgate build -q -n 20000 -p 1e-6 --shard $i/2 part$i.bg numbers.xz numbers.lz4; bloomgate check -c part$i.bg numbers; done
+20000
+20000
+$ bloomgate build -q --checkpoint 1s out.bg numbers.xz
+! bloomgate build: --checkpoint and --resume require uncompressed regular files as input
+! Try 'bloomgate build --help'.
+? 2
+
+# A file that is truncated anywhere is an error, and OUT is not written.
+$ for f in numbers.xz numbers.bz2 numbers.lz4; do size=$(stat -c %s $f); for n in 7 9 12 100 $((size / 2)) $((size - 5)) $((size - 1)); do head -c $n $f > cut; bloomgate build -q cut.bg cut; echo $?; done; done 2>&1 | sort | uniq -c
+     21 3
+     19 bloomgate build: cut: cannot be decompressed: it is truncated
+      2 bloomgate build: cut: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+$ ls cut.bg
+! ls: cannot access 'cut.bg': No such file or directory
+? 2
+$ for f in numbers.xz numbers.bz2 numbers.lz4; do (cat $f; head -c 30 $f) | bloomgate check -c numbers.bg; done
+! bloomgate check: stdin: cannot be decompressed: it is truncated
+! bloomgate check: stdin: cannot be decompressed: it is truncated
+! bloomgate check: stdin: cannot be decompressed: it is truncated
+? 3
+$ for magic in '\x1f\x8b' '\x28\xb5' '\xfd7z' 'BZh91A' '\x04\x22'; do printf "$magic" | bloomgate build -q cut.bg; done
+! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+? 3
+$ for magic in '(' 'BZh9' 'P*M' 'B' '\x1f'; do printf "$magic" | bloomgate dedup -q | od -An -c; done
+   (  \n
+   B   Z   h   9  \n
+   P   *   M  \n
+   B  \n
+ 037  \n
+
+# Damaged data, and data after the end, are errors.
+$ for f in numbers.xz numbers.bz2 numbers.lz4; do (head -c 4000 $f; printf XXXXXXXX; tail -c +4009 $f) > bad; bloomgate build -q bad.bg bad; done
+! bloomgate build: bad: cannot be decompressed: the xz data is damaged
+! bloomgate build: bad: cannot be decompressed: the bzip2 data is damaged
+! bloomgate build: bad: cannot be decompressed: the lz4 data is damaged
+? 3
+$ for f in numbers.xz numbers.bz2 numbers.lz4; do (cat $f; echo garbage) | bloomgate check -c numbers.bg; done
+! bloomgate check: stdin: cannot be decompressed: it is truncated
+! bloomgate check: stdin: cannot be decompressed: not in bzip2 format
+! bloomgate check: stdin: cannot be decompressed: the lz4 data is damaged
+? 3
+$ xz -k9 --lzma2=dict=256MiB -c numbers > wide.xz; bloomgate check -c numbers.bg wide.xz
+! bloomgate check: wide.xz: cannot be decompressed: its xz dictionary exceeds 128 MiB; pipe it through 'xz -dc'
+? 3
+$ (cat numbers.xz; printf '\0\0\0\0') | bloomgate check -c numbers.bg; (cat numbers.xz; printf '\0\0') | bloomgate check -c numbers.bg
+20000
+! bloomgate check: stdin: cannot be decompressed: the xz data is damaged
+? 3
+
+# Files without data contain no keys.
+$ for tool in gzip 'zstd -q' xz bzip2 'lz4 -q'; do printf '' | $tool | bloomgate dedup -q | wc -c; done
+0
+0
+0
+0
+0
+
+# Other formats are refused instead of being read as text.
+$ printf 'PK\x03\x04rest' | bloomgate build -q zip.bg
+! bloomgate build: stdin: cannot be decompressed: it is a zip archive; extract it with 'unzip -p'; to read the bytes unchanged, use --raw
+? 3
+$ lz4 -qlc numbers | bloomgate build -q legacy.bg
+! bloomgate build: stdin: cannot be decompressed: it is in the legacy lz4 format; pipe it through 'lz4 -dc'; to read the bytes unchanged, use --raw
+? 3
+$ printf '\x1f\x9drest' | bloomgate dedup -q; printf 'LZIP\x01rest' | bloomgate dedup -q; printf '7z\xbc\xaf\x27\x1c' | bloomgate dedup -q
+! bloomgate dedup: stdin: cannot be decompressed: it is a compress (.Z) file; pipe it through 'gzip -dc'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be decompressed: it is an lzip file; pipe it through 'lzip -dc'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be decompressed: it is a 7-Zip archive; extract it first; to read the bytes unchanged, use --raw
+? 3
+$ printf 'PK\x03\x04rest' | bloomgate dedup -q --raw | od -An -c
+   P   K 003 004   r   e   s   t  \n
+$ bloomgate dedup -q --raw numbers.xz | head -c 6 | od -An -tx1
+ fd 37 7a 58 5a 00
+$ xz -k numbers.bg; bloomgate info numbers.bg.xz
+! bloomgate info: numbers.bg.xz: not a filter in any known format: the file is compressed with xz; decompress it first
+? 3
