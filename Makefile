@@ -11,11 +11,11 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 # Groups of packages in tools/deps.sh.
-DEPS = deps-run deps-build deps-check deps-compare deps-bare deps-test
+DEPS = deps-run deps-cluster deps-build deps-check deps-compare deps-bare deps-test
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # packages are installed before CMake looks for them
-.PHONY: help deps $(DEPS) build run demo routing check test test-bare test-conditions test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps $(DEPS) build run run-cluster demo routing check test test-bare test-conditions test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,11 @@ build: deps-build ## build the library and the programs in build/, as shipped
 run: deps-run ## build and start the service with an example database; ARGS="--port 7000"
 	@$(MAKE) --no-print-directory -f tools/bloomgated.mk -j $(JOBS)
 	@tools/run.sh build-run/bloomgated build-run/example $(ARGS)
+
+run-cluster: deps-cluster ## start a Redis Cluster of 3+3 nodes with one sharded filter; ARGS="--port 7100"
+	@cmake -G 'Unix Makefiles' -DCMAKE_BUILD_TYPE=Release -DBG_DEVELOPER=OFF -DBG_SERVER=OFF -S . -B build-cluster >/dev/null
+	@cmake --build build-cluster -j $(JOBS) --target bloomgate_cli redis_module
+	@tools/run_cluster.sh build-cluster/bin/bloomgate build-cluster/lib/bloomgate.so $(ARGS)
 
 demo: build ## compare the Bloom filter kinds: memory, false-positive rate and speed
 	@build/bin/bgdemo $(ARGS)

@@ -73,7 +73,7 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     uint64_t trials = wanted < TRIALS_MAX ? (uint64_t)wanted : TRIALS_MAX;
     bg_estimate seen =
         bg_observed_rate(bgb_ours_false_positives(filter, trials), trials);
-    double predicted = info.design_rate;
+    double predicted = info.rate;
     bool off = fabs(predicted / seen.value - 1) > 0.05
                && (predicted < seen.low || predicted > seen.high);
     bool broken = single->broken || batch->broken || !kinds_has_all(filter, keys);

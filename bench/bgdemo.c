@@ -109,8 +109,8 @@ static void bgdemo_print(bg_kind kind, const bg_filter_info *info, bg_estimate s
     double per_key = 1e9 / (double)items;
     printf("%-12s %8.1f %6.2f   %7.4f  %7.4f   %7.1f %7.1f   %7.1f %7.1f\n",
            bg_kind_name(kind), (double)info->bytes / 1e6,
-           (double)info->bits / (double)items, 100 * info->design_rate,
-           100 * seen.value, per_key * times->add_single, per_key * times->add_batch,
+           (double)info->bits / (double)items, 100 * info->rate, 100 * seen.value,
+           per_key * times->add_single, per_key * times->add_batch,
            per_key * times->look_single, per_key * times->look_batch);
     (void)fflush(stdout);
 }

@@ -92,7 +92,7 @@ int main(void)
                bg_kind_name(info.kind), info.bytes, (double)info.bits / USERS, info.k);
         printf("Number of keys, estimated from the bits: %.0f (95%%: %.0f to %.0f).\n",
                info.items.value, info.items.low, info.items.high);
-        good = turns_strangers_away(known, info.design_rate);
+        good = turns_strangers_away(known, info.rate);
     }
     bg_filter_free(known);
     printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");

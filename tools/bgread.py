@@ -327,7 +327,7 @@ FIELDS = """major:8:2 minor:10:2 header_bytes:12:4 file_bytes:16:8 kind:24:4 fla
 units:40:8 shards:48:4 window_mode:52:4 window_kind:56:4 generations:60:4 items:64:8 rate:72:8 max_bytes:80:8
 period_items:88:8 length:96:8 count:104:8 numbers:112:8 word_bytes:120:8 profile:128:4 numbers_crc:132:4
 seed:136:8 check:144:8 generation:152:8 created:160:8 present_canaries:168:4 absent_maybes:172:4
-absent_answers:176:8 held:184:8 metadata_bytes:192:4 reserved_1:196:4 elapsed:200:8 moved:208:8
+absent_answers:176:8 held:184:8 metadata_bytes:192:4 canaries:196:4 elapsed:200:8 moved:208:8
 crc:4092:4"""
 LAYOUT = [(name, int(at), int(size)) for name, at, size in (f.split(":") for f in FIELDS.split())]
 
@@ -364,8 +364,9 @@ class Header:
         name = data[232:264]
         need(0 in name and (PROFILES[self.profile:self.profile + 1] == ["custom"] or not any(name)), "custom_name")
         self.custom_name = name.split(b"\0")[0].decode("utf-8", "replace")
-        if self.minor <= 1:
-            need(not any(data[196:200]) and not any(data[280:1020]) and not any(data[end:4092]), "reserved")
+        if self.minor <= 2:
+            need(not any(data[280:1020]) and not any(data[end:4092]), "reserved")
+        need(self.minor > 1 or self.canaries == 0, "canaries")
         need(self.minor > 0 or self.elapsed == self.moved == 0, "elapsed, moved")
 
 

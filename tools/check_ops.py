@@ -196,7 +196,7 @@ def entry(name, kind, text, labels):
     if kind == "info":
         details.append(", ".join(f"`{label}`" for label in others))
     else:
-        details += [f"`{label}`: {', '.join(values)}" for label, values in others.items()]
+        details += [f"`{label}`" + (f": {', '.join(values)}" if values else "") for label, values in others.items()]
     return f"- `{name}`" + (f" ({'; '.join(details)})" if details else "") + f": {text}\n"
 
 

@@ -2,7 +2,7 @@
 # Installs the missing packages of a group and of the groups that it includes, on Debian 12. Prints
 # nothing if none are missing. If installation fails, prints the missing packages and the
 # apt-get command.
-# usage: deps.sh [GROUP]      run, build, check, compare, bare or test (default)
+# usage: deps.sh [GROUP]      run, cluster, build, check, compare, bare or test (default)
 set -euo pipefail
 
 # `make run`: the service, with an example (tools/bloomgated.mk, tools/run.sh)
@@ -10,13 +10,17 @@ run=(
     gcc libc6-dev make pkg-config libevent-dev libpq-dev libsqlite3-dev libssl-dev libxxhash-dev
     curl redis-tools sqlite3
 )
+# `make run-cluster`: a cluster of Redis or Valkey servers with the module
+cluster=(cmake zlib1g-dev libzstd-dev libbz2-dev liblz4-dev liblzma-dev)
+command -v redis-server valkey-server >/dev/null || cluster+=(redis-server)
 # `make build`: the library, the programs, the adapters, and their man pages
 build=(
     build-essential cmake ninja-build git ca-certificates zlib1g-dev libzstd-dev
+    libbz2-dev liblz4-dev liblzma-dev
     libleveldb-dev librocksdb-dev libhiredis-dev python3 scdoc
 )
 # `make check`: the edit loop
-check=(clang-format openssl zstd)
+check=(bzip2 clang-format lz4 openssl xz-utils zstd)
 # `make bench` and the other benchmarks: software to compare Bloomgate with
 compare=(libbloom-dev golang-github-dcso-bloom-cli redis-server rocksdb-tools)
 # `make test-bare`
@@ -40,7 +44,7 @@ test=(
 )
 # From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
-# DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
+# DuckDB, whose Parquet filters a test reads, Playwright, which drives the browser, and axe-core, which examines its pages, come from npm.
 # Any version of npm works.
 command -v npm >/dev/null || test+=(nodejs npm)
 
@@ -48,6 +52,7 @@ optional=()
 [ $# -le 1 ] || set -- "$*" # only one group
 case ${1-test} in
     run) packages=("${run[@]}") ;;
+    cluster) packages=("${run[@]}" "${cluster[@]}") ;;
     build) packages=("${run[@]}" "${build[@]}") ;;
     check) packages=("${run[@]}" "${build[@]}" "${check[@]}") ;;
     compare) packages=("${run[@]}" "${build[@]}" "${compare[@]}") ;;
@@ -57,7 +62,7 @@ case ${1-test} in
         optional=("${backports[@]}")
         ;;
     *)
-        echo "usage: deps.sh [run|build|check|compare|bare|test]" >&2
+        echo "usage: deps.sh [run|cluster|build|check|compare|bare|test]" >&2
         exit 2
         ;;
 esac
