@@ -277,13 +277,26 @@ void args_reserve(struct request *request, const struct args_maker *maker,
     }
 }
 
-struct object *args_find_or_make(struct request *request,
-                                 const struct args_maker *maker, bool nocreate,
+struct object *args_find_own(struct request *request, bool *sent)
+{
+    const uint32_t categories = request->command->categories;
+    if (categories & (CATEGORY_BLOOM | CATEGORY_CUCKOO)) {
+        return categories & CATEGORY_CUCKOO ? args_find_cuckoo(request, NULL, sent)
+                                            : args_find(request, ARGS_BF, NULL, sent);
+    }
+    struct object *object = args_find_any(request, request->argv[1]);
+    *sent = !object;
+    return object;
+}
+
+struct object *args_find_or_make(struct request *request, bool nocreate,
                                  const void *options)
 {
+    const struct args_maker *maker =
+        request->command->categories & CATEGORY_CUCKOO ? &cf_maker : &bf_maker;
     for (;;) {
         bool sent = false;
-        struct object *object = maker->find(request, &sent);
+        struct object *object = args_find_own(request, &sent);
         if (object || sent) {
             return object;
         }
@@ -350,29 +363,55 @@ void items_reply(struct request *request, const uint64_t *bits, size_t n)
     request->reply.ops->booleans(request->reply.to, bits, n);
 }
 
-size_t items_add_some(struct request *request, struct object *object,
-                      const bg_bytes *items, size_t n, size_t *step, bool always,
-                      const char *full)
+const char *items_full(const struct request *request, const struct object *object)
+{
+    const uint32_t categories = request->command->categories;
+    if (categories & CATEGORY_CUCKOO) {
+        return object->shape.family == OBJECT_CF && object->shape.expansion
+                   ? CF_EXPANDED
+                   : CF_FULL;
+    }
+    return categories & CATEGORY_BLOOM ? BF_FULL : BGC_FULL;
+}
+
+/* Adds items of a pipeline and sends one reply for each. Returns the number of replies. *step is the
+ * maximum number of items; it is reduced to 1 after an error. */
+static size_t items_add_some(struct request *request, struct object *object,
+                             const bg_bytes *items, size_t n, size_t *step)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
     size_t done = 0;
     bg_errinfo info = { 0 };
     const bg_err err = object_add_many(object, request->host, items,
                                        n < *step ? n : *step, is_new, &done, &info);
-    if (always) {
+    if (request->command->categories & CATEGORY_CUCKOO) {
         memset(is_new, 0xFF, sizeof is_new);
     }
     items_reply(request, is_new, done);
     *step = err ? 1 : *step < OBJECT_BATCH ? 2 * *step : *step;
     if (err) {
-        args_failed(request, err, &info, full);
+        args_failed(request, err, &info, items_full(request, object));
     }
     return done + (err ? 1 : 0);
 }
 
-void items_add_list(struct request *request, struct object *object,
-                    const bg_bytes *items, size_t n, const char *full,
-                    bool full_in_array)
+void items_add_many(struct request *request, const bg_bytes *items, size_t n)
+{
+    size_t step = OBJECT_BATCH;
+    for (size_t at = 0; at < n;) {
+        struct object *object = args_find_or_make(request, false, NULL);
+        /* without an object, the error has been sent */
+        at += object ? items_add_some(request, object, items + at, n - at, &step) : 1;
+    }
+}
+
+void items_add_one(struct request *request)
+{
+    items_add_many(request, request->argv + 2, 1);
+}
+
+void items_add_to(struct request *request, struct object *object, const bg_bytes *items,
+                  size_t n)
 {
     uint64_t *is_new = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *is_new);
     bg_errinfo info = { 0 };
@@ -385,14 +424,23 @@ void items_add_list(struct request *request, struct object *object,
                               is_new + done / 64, &in, &info);
         done += in;
     }
+    const bool full_in_array = !(request->command->categories & CATEGORY_GATE);
     if (!err || done || (full_in_array && err == BG_EFULL)) {
         reply_array(&request->reply, done + (err ? 1 : 0));
         items_reply(request, is_new, done);
     }
     if (err) {
-        args_failed(request, err, &info, full);
+        args_failed(request, err, &info, items_full(request, object));
     }
     free(is_new);
+}
+
+void items_add_list(struct request *request)
+{
+    struct object *object = args_find_or_make(request, false, NULL);
+    if (object) {
+        items_add_to(request, object, request->argv + 2, request->argc - 2);
+    }
 }
 
 void items_exist(struct request *request, const struct object *object,
@@ -408,18 +456,11 @@ void items_exist(struct request *request, const struct object *object,
     }
 }
 
-static struct object *items_find(struct request *request, bool *sent)
-{
-    return request->command->categories & CATEGORY_CUCKOO
-               ? args_find_cuckoo(request, NULL, sent)
-               : args_find(request, ARGS_BF, NULL, sent);
-}
-
 void items_exist_many(struct request *request, const bg_bytes *items, size_t n)
 {
     for (size_t i = 0; i < n; i++) { /* sends an error for each item */
         bool sent = false;
-        const struct object *object = items_find(request, &sent);
+        const struct object *object = args_find_own(request, &sent);
         if (!sent) {
             items_exist(request, object, items + i, n - i);
             return;
@@ -435,7 +476,7 @@ void items_exist_one(struct request *request)
 void items_exist_list(struct request *request)
 {
     bool sent = false;
-    const struct object *object = items_find(request, &sent);
+    const struct object *object = args_find_own(request, &sent);
     if (!sent) {
         reply_array(&request->reply, request->argc - 2);
         items_exist(request, object, request->argv + 2, request->argc - 2);

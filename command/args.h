@@ -96,13 +96,14 @@ bg_err args_create(struct request *request, struct object *object, bg_errinfo *i
 
 #define ARGS_EXISTS "ERR item exists"
 
-/* How a family of commands creates objects. */
+/* How a family of commands creates objects. Without options, `make` uses the defaults. */
 struct args_maker {
-    struct object *(*find)(struct request *request, bool *sent); /* see args_find */
     bg_err (*make)(struct request *request, const void *options, struct object **object,
                    bg_errinfo *info);
     void (*failed)(struct request *request, bg_err err, const bg_errinfo *info);
 };
+
+extern const struct args_maker bf_maker, cf_maker; /* bf.c, cf.c */
 
 /* Handles RESERVE and CREATE. Sends `wrong` if it is non-NULL; otherwise, creates the object under
  * the name in argv[1] and sends OK, ARGS_EXISTS if the name is in use, or the error from
@@ -110,10 +111,14 @@ struct args_maker {
 void args_reserve(struct request *request, const struct args_maker *maker,
                   const char *wrong, const void *options);
 
-/* Returns the object named by argv[1], and creates it if it does not exist and `nocreate` is not
- * set. Returns NULL after sending an error. */
-struct object *args_find_or_make(struct request *request,
-                                 const struct args_maker *maker, bool nocreate,
+/* Returns the object named by argv[1] for a command of the category bloom, cuckoo or gate: calls
+ * args_find for ARGS_BF, args_find_cuckoo, or args_find_any. Only a command of the category gate
+ * sends an error if the object does not exist. */
+struct object *args_find_own(struct request *request, bool *sent);
+
+/* Like args_find_own, but a command of the category bloom or cuckoo creates an object that does not
+ * exist, or sends an error if `nocreate` is set. Returns NULL after sending an error. */
+struct object *args_find_or_make(struct request *request, bool nocreate,
                                  const void *options);
 
 #define ARGS_NOT_FOUND "ERR not found"
@@ -138,29 +143,35 @@ void args_done(struct request *request, bg_err err, const bg_errinfo *info,
 /* Sends the first n bits as booleans, without an array header. */
 void items_reply(struct request *request, const uint64_t *bits, size_t n);
 
-/*
- * Adds items of a pipeline and sends one reply for each: whether it is new, or an error. `full` is the
- * reply for BG_EFULL. With `always`, the reply for an added item is true even if the item is not new.
- * Returns the number of replies. *step is the maximum number of items, at first OBJECT_BATCH; it is
- * reduced to 1 after an error.
- */
-size_t items_add_some(struct request *request, struct object *object,
-                      const bg_bytes *items, size_t n, size_t *step, bool always,
-                      const char *full);
+/* The replies of adds if a filter is full. */
+#define BF_FULL     "ERR non scaling filter is full"
+#define CF_FULL     "ERR Filter is full"
+#define CF_EXPANDED "ERR Maximum expansions reached"
+#define BGC_FULL    "FULL the filter has reached its capacity"
+
+/* Returns the reply that the command sends if the filter is full. */
+const char *items_full(const struct request *request, const struct object *object);
+
+/* The handlers of ADD, for a pipeline and for one request, and of MADD. BF.* and CF.* create an object
+ * that does not exist, with the default options. ADD replies whether the item is new; CF.ADD always
+ * replies 1. MADD sends an array. */
+void items_add_many(struct request *request, const bg_bytes *items, size_t n);
+void items_add_one(struct request *request);
+void items_add_list(struct request *request);
 
 /* Adds the items of one request. Sends an array, in which an error is the last element. If nothing was
- * added, sends only the error, except that with `full_in_array` BG_EFULL is sent in an array. */
-void items_add_list(struct request *request, struct object *object,
-                    const bg_bytes *items, size_t n, const char *full,
-                    bool full_in_array);
+ * added, sends only the error, except that the error of a full filter is sent in an array by commands
+ * other than BG.*. */
+void items_add_to(struct request *request, struct object *object, const bg_bytes *items,
+                  size_t n);
 
 /* Sends whether the object may contain each item, without an array header. A NULL object contains no
  * items. */
 void items_exist(struct request *request, const struct object *object,
                  const bg_bytes *items, size_t n);
 
-/* The handlers of BF.EXISTS and CF.EXISTS, for a pipeline and for one request, and of BF.MEXISTS and
- * CF.MEXISTS. A filter that does not exist contains no items. */
+/* The handlers of EXISTS, for a pipeline and for one request, and of MEXISTS. For BF.* and CF.*, a
+ * filter that does not exist contains no items. */
 void items_exist_many(struct request *request, const bg_bytes *items, size_t n);
 void items_exist_one(struct request *request);
 void items_exist_list(struct request *request);

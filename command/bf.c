@@ -21,8 +21,6 @@
 
 #include <stdio.h>
 
-#define BF_FULL "ERR non scaling filter is full"
-
 enum { BF_EXPANSION_MAX = 32768 };
 static const double bf_error_most =
     0.25; /* filters above this rate are of little use */
@@ -142,8 +140,8 @@ static struct object_shape bf_shape(const struct bf_wish *wish)
 static bg_err bf_make(struct request *request, const void *options,
                       struct object **object, bg_errinfo *info)
 {
-    const struct bf_wish *wish = options;
     const struct command_settings *settings = request->host->settings;
+    const struct bf_wish usual = bf_usual(settings), *wish = options ? options : &usual;
     if (wish->seed) {
         const struct import_seeded seeded = {
             .capacity = wish->capacity,
@@ -193,12 +191,7 @@ static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *i
     }
 }
 
-static struct object *bf_find(struct request *request, bool *sent)
-{
-    return args_find(request, ARGS_BF, NULL, sent);
-}
-
-static const struct args_maker bf_maker = { bf_find, bf_make, bf_made_not };
+const struct args_maker bf_maker = { bf_make, bf_made_not };
 
 static void bf_reserve(struct request *request)
 {
@@ -214,40 +207,6 @@ static void bf_reserve(struct request *request)
 }
 
 /* ---- Adding -------------------------------------------------------------------------------- */
-
-/* Runs the requests of a pipeline. Each request gets its own reply. */
-static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    const struct bf_wish wish = bf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH;
-    for (size_t at = 0; at < n;) {
-        struct object *object = args_find_or_make(request, &bf_maker, false, &wish);
-        /* without an object, the error has been sent */
-        at += object ? items_add_some(request, object, items + at, n - at, &step, false,
-                                      BF_FULL)
-                     : 1;
-    }
-}
-
-static void bf_add(struct request *request)
-{
-    bf_add_many(request, request->argv + 2, 1);
-}
-
-static void bf_add_list(struct request *request, const struct bf_wish *wish,
-                        const bg_bytes *items, size_t n)
-{
-    struct object *object = args_find_or_make(request, &bf_maker, wish->nocreate, wish);
-    if (object) {
-        items_add_list(request, object, items, n, BF_FULL, true);
-    }
-}
-
-static void bf_madd(struct request *request)
-{
-    const struct bf_wish wish = bf_usual(request->host->settings);
-    bf_add_list(request, &wish, request->argv + 2, request->argc - 2);
-}
 
 static void bf_insert(struct request *request)
 {
@@ -267,19 +226,20 @@ static void bf_insert(struct request *request)
     } else if (wrong) {
         reply_error(&request->reply, wrong);
     } else {
+        struct object *object = args_find_or_make(request, wish.nocreate, &wish);
         i += items;
-        bf_add_list(request, &wish, request->argv + i, request->argc - i);
+        if (object) {
+            items_add_to(request, object, request->argv + i, request->argc - i);
+        }
     }
 }
-
-/* ---- Lookups ------------------------------------------------------------------------------- */
 
 /* ---- Information --------------------------------------------------------------------------- */
 
 static void bf_card(struct request *request)
 {
     bool sent = false;
-    struct object *object = bf_find(request, &sent);
+    struct object *object = args_find_own(request, &sent);
     if (!sent) {
         reply_integer(&request->reply,
                       object ? (int64_t)atomic_load(&object->items) : 0);
@@ -392,10 +352,11 @@ const struct command bf_commands[] = {
       "key error_rate capacity [EXPANSION expansion] [NONSCALING]",
       "Creates an empty Bloom filter with the given capacity and false-positive rate",
       "O(1)", "0.1.0", BEHAVIOR_ADDS },
-    { "BF.ADD", 3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
+    { "BF.ADD", 3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, items_add_one, items_add_many,
+      "key item",
       "Adds an item to a Bloom filter, creating the filter if it does not exist",
       "O(1)", "0.1.0", BEHAVIOR_ADDS_SHARDED },
-    { "BF.MADD", -3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
+    { "BF.MADD", -3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, items_add_list, NULL,
       "key item [item ...]",
       "Adds items to a Bloom filter, creating the filter if "
       "it does not exist",

@@ -288,7 +288,7 @@ static bg_err bgc_make(struct request *request, const void *options,
 
 void bgc_create(struct request *request)
 {
-    static const struct args_maker maker = { NULL, bgc_make, bgc_reply_spec_error };
+    static const struct args_maker maker = { bgc_make, bgc_reply_spec_error };
     const struct command_settings *settings = request->host->settings;
     struct bgc_wish wish = { .shape = { .family = OBJECT_BG } };
     for (size_t i = 2; i < request->argc; i++) {

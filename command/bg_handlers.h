@@ -8,8 +8,6 @@
 #include "args.h"
 #include "plan_rows.h"
 
-#define BGC_FULL "FULL the filter has reached its capacity"
-
 /* Sends an estimate as an array: value, low, high. */
 void bgc_reply_estimate(struct request *request, bg_estimate estimate);
 
@@ -27,12 +25,6 @@ void bgc_create(struct request *request);
 bool bgc_read_kind(bg_bytes argument, uint32_t *kind);
 
 /* bg_keys.c */
-void bgc_add(struct request *request);
-void bgc_add_many(struct request *request, const bg_bytes *items, size_t n);
-void bgc_madd(struct request *request);
-void bgc_exists(struct request *request);
-void bgc_exists_many(struct request *request, const bg_bytes *items, size_t n);
-void bgc_mexists(struct request *request);
 void bgc_del(struct request *request);
 void bgc_count(struct request *request);
 void bgc_observe(struct request *request);

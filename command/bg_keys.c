@@ -17,67 +17,6 @@
  */
 #include "bg_handlers.h"
 
-/* Returns the object named by argv[1]. Returns NULL after sending an error for each of n
- * requests. */
-static struct object *bgc_find_for(struct request *request, size_t n)
-{
-    struct object *object = NULL;
-    for (size_t i = 0; i < n && !object; i++) {
-        object = args_find_any(request, request->argv[1]);
-    }
-    return object;
-}
-
-/* ---- Adds ------------------------------------------------------------------------------------ */
-
-void bgc_add_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    struct object *object = bgc_find_for(request, n);
-    size_t step = OBJECT_BATCH;
-    for (size_t at = 0; object && at < n;) {
-        at +=
-            items_add_some(request, object, items + at, n - at, &step, false, BGC_FULL);
-    }
-}
-
-void bgc_add(struct request *request)
-{
-    bgc_add_many(request, request->argv + 2, 1);
-}
-
-void bgc_madd(struct request *request)
-{
-    struct object *object = args_find_any(request, request->argv[1]);
-    if (object) {
-        items_add_list(request, object, request->argv + 2, request->argc - 2, BGC_FULL,
-                       false);
-    }
-}
-
-/* ---- Lookups --------------------------------------------------------------------------------- */
-
-void bgc_exists_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    const struct object *object = bgc_find_for(request, n);
-    if (object) {
-        items_exist(request, object, items, n);
-    }
-}
-
-void bgc_exists(struct request *request)
-{
-    bgc_exists_many(request, request->argv + 2, 1);
-}
-
-void bgc_mexists(struct request *request)
-{
-    const struct object *object = args_find_any(request, request->argv[1]);
-    if (object) {
-        reply_array(&request->reply, request->argc - 2);
-        items_exist(request, object, request->argv + 2, request->argc - 2);
-    }
-}
-
 void bgc_count(struct request *request)
 {
     const struct object *object = args_find_any(request, request->argv[1]);

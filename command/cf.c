@@ -21,9 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CF_FULL     "ERR Filter is full"
-#define CF_EXPANDED "ERR Maximum expansions reached"
-
 static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
 
 /* ---- Creation ------------------------------------------------------------------------------ */
@@ -84,8 +81,8 @@ static bool cf_capacity_fits(const struct cf_wish *wish)
 static bg_err cf_make(struct request *request, const void *options,
                       struct object **object, bg_errinfo *info)
 {
-    const struct cf_wish *wish = options;
     const struct command_settings *settings = request->host->settings;
+    const struct cf_wish usual = cf_usual(settings), *wish = options ? options : &usual;
     struct object_shape shape = { .family = OBJECT_CF,
                                   .items = wish->capacity,
                                   .rate = wish->error,
@@ -103,12 +100,7 @@ static void cf_made_not(struct request *request, bg_err err, const bg_errinfo *i
     args_failed(request, err, info, "ERR Couldn't create Cuckoo Filter");
 }
 
-static struct object *cf_find(struct request *request, bool *sent)
-{
-    return args_find_cuckoo(request, NULL, sent);
-}
-
-static const struct args_maker cf_maker = { cf_find, cf_make, cf_made_not };
+const struct args_maker cf_maker = { cf_make, cf_made_not };
 
 static void cf_reserve(struct request *request)
 {
@@ -125,36 +117,9 @@ static void cf_reserve(struct request *request)
 
 /* ---- Adds ---------------------------------------------------------------------------------- */
 
-static const char *cf_full(const struct object *object)
-{
-    return object->shape.family == OBJECT_CF && object->shape.expansion ? CF_EXPANDED
-                                                                        : CF_FULL;
-}
-
-/* Runs the requests of a pipeline. Each request gets its own reply. */
-static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
-{
-    const struct cf_wish wish = cf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH;
-    for (size_t at = 0; at < n;) {
-        struct object *object =
-            args_find_or_make(request, &cf_maker, wish.nocreate, &wish);
-        /* without an object, the error has been sent */
-        at += object ? items_add_some(request, object, items + at, n - at, &step, true,
-                                      cf_full(object))
-                     : 1;
-    }
-}
-
-static void cf_add(struct request *request)
-{
-    cf_add_many(request, request->argv + 2, 1);
-}
-
 static void cf_addnx(struct request *request)
 {
-    const struct cf_wish wish = cf_usual(request->host->settings);
-    struct object *object = args_find_or_make(request, &cf_maker, wish.nocreate, &wish);
+    struct object *object = args_find_or_make(request, false, NULL);
     if (!object) {
         return;
     }
@@ -163,7 +128,7 @@ static void cf_addnx(struct request *request)
     const bg_err err =
         object_add_absent(object, request->host, request->argv[2], &added, &info);
     if (err) {
-        args_failed(request, err, &info, cf_full(object));
+        args_failed(request, err, &info, items_full(request, object));
     } else {
         reply_boolean(&request->reply, added);
     }
@@ -243,7 +208,7 @@ static void cf_insert_list(struct cf_list *list)
         }
     }
     if (err) {
-        args_failed(request, err, &info, cf_full(list->object));
+        args_failed(request, err, &info, items_full(request, list->object));
     }
     free(list->answers);
 }
@@ -266,8 +231,8 @@ static void cf_insert_items(struct request *request, bool absent_only)
         args_arity(request);
     } else {
         struct cf_list list = { .request = request,
-                                .object = args_find_or_make(request, &cf_maker,
-                                                            wish.nocreate, &wish),
+                                .object =
+                                    args_find_or_make(request, wish.nocreate, &wish),
                                 .items = request->argv + i + 1,
                                 .n = request->argc - i - 1,
                                 .absent_only = absent_only };
@@ -292,7 +257,7 @@ static void cf_insertnx(struct request *request)
 static void cf_count(struct request *request)
 {
     bool sent = false;
-    const struct object *object = cf_find(request, &sent);
+    const struct object *object = args_find_own(request, &sent);
     if (!sent) {
         const uint64_t count = object ? object_count(object, request->argv[2]) : 0;
         reply_count(&request->reply, count);
@@ -408,7 +373,7 @@ const struct command cf_commands[] = {
       "[EXPANSION expansion] [ERROR error]",
       "Creates an empty cuckoo filter with the given capacity", "O(1)", "0.1.0",
       BEHAVIOR_ADDS },
-    { "CF.ADD", 3, CF_ADDS, CF_AT_KEY, cf_add, cf_add_many, "key item",
+    { "CF.ADD", 3, CF_ADDS, CF_AT_KEY, items_add_one, items_add_many, "key item",
       "Adds an item to a cuckoo filter (duplicates allowed), creating the filter if "
       "it does not exist",
       "O(1), except when the filter doubles", "0.1.0", BEHAVIOR_ADDS },
