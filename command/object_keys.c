@@ -47,6 +47,7 @@ struct adding {
     uint16_t which[OBJECT_BATCH]; /* positions in the batch of the keys to be added */
     uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* keys that are already present */
     size_t fresh;                                 /* number of keys to be added */
+    uint64_t capacity; /* of the filters that are queried, when the keys were probed */
 };
 
 /* Does not clear the arrays: they are written before they are read, and clearing them costs more
@@ -70,6 +71,19 @@ static bool adding_bit(const uint64_t *bits, size_t i)
     return bits[i / 64] >> i % 64 & 1;
 }
 
+/* Returns the base of a pinned slot, and sets the capacity. */
+static const bg_filter *adding_base(struct adding *a, const bg_pin *pin)
+{
+    const bg_filter *base = NULL, *filter = NULL;
+    bg_role role = BG_ROLE_BASE;
+    a->capacity = 0;
+    for (size_t i = 0; (filter = bg_pin_filter(pin, i, &role)) != NULL; i++) {
+        base = role == BG_ROLE_BASE ? filter : base;
+        a->capacity += role == BG_ROLE_NEXT ? 0 : bg_filter_capacity(filter);
+    }
+    return base;
+}
+
 /*
  * Finds the keys that the filter does not contain yet. Only these keys need to be recorded and
  * added, except in the cases described in object.h. If there are several filters in the slot, a key
@@ -81,7 +95,7 @@ static void adding_probe(struct adding *a)
     bg_pin pin;
     memset(a->seen, 0, sizeof a->seen);
     bg_slot_pin(a->object->slot, &pin);
-    const bg_filter *base = object_base(&pin);
+    const bg_filter *base = adding_base(a, &pin);
     if (base && bg_hasher_check(bg_filter_hasher(base)) == a->check) {
         if (a->n == 1) {
             a->seen[0] = bg_filter_may_contain_hash(base, a->hashes[0]);
@@ -191,11 +205,15 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     if (shape->kind != BG_KIND_SCALABLE || obeys) {
         return BG_OK;
     }
-    const uint64_t capacity = object_capacity(a->object),
-                   items = atomic_load(&a->object->items);
+    const uint64_t items = atomic_load(&a->object->items);
     const bool full = ledger_is_full(); /* since the command started */
+    if ((!full && items + a->fresh <= a->capacity) || !adding_any_is_new(a)) {
+        return BG_OK;
+    }
+    /* another thread may have added a layer in the meantime */
+    const uint64_t capacity = object_capacity(a->object);
     const bool grows = items + a->fresh > capacity;
-    if ((!full && !grows) || !adding_any_is_new(a)) {
+    if (!full && !grows) {
         return BG_OK;
     }
     const bool over = items > capacity + capacity / 16 + 64;

@@ -10,9 +10,11 @@ static struct {
     _Alignas(64) _Atomic uint64_t used;
 } ledger_parts[LEDGER_PARTS];
 
-static _Atomic uint64_t ledger_most, ledger_highest;
+_Atomic uint64_t ledger_most;
+static _Atomic uint64_t ledger_highest;
 
 /* Per-thread state. */
+_Thread_local bool ledger_has_refused; /* whether ledger_wanted or ledger_why is set */
 static _Thread_local bool ledger_is_exempt;
 static _Thread_local uint64_t
     ledger_wanted;                          /* size of the last refused request, or 0 */
@@ -94,8 +96,12 @@ static bool ledger_is_budgeted(enum ledger_part part)
 /* Charges the thread's budget. */
 static bool ledger_take(enum ledger_part part, uint64_t bytes)
 {
-    return !ledger_is_budgeted(part)
-           || ledger_own_budget->take(ledger_own_budget, bytes, ledger_why);
+    if (!ledger_is_budgeted(part)
+        || ledger_own_budget->take(ledger_own_budget, bytes, ledger_why)) {
+        return true;
+    }
+    ledger_has_refused = true;
+    return false;
 }
 
 struct ledger_budget *ledger_set_budget(struct ledger_budget *budget)
@@ -108,6 +114,7 @@ struct ledger_budget *ledger_set_budget(struct ledger_budget *budget)
 void ledger_refused(const char *why)
 {
     (void)snprintf(ledger_why, sizeof ledger_why, "%s", why);
+    ledger_has_refused = true;
 }
 
 bool ledger_add_on_budget(enum ledger_part part, uint64_t bytes)
@@ -130,6 +137,7 @@ void ledger_release(enum ledger_part part, uint64_t bytes)
 /* Records a refusal for ledger_refusal. Returns false. */
 static bool ledger_refuse(uint64_t bytes)
 {
+    ledger_has_refused = true;
     ledger_wanted = bytes ? bytes : 1;
     ledger_found = ledger_used();
     return false;
@@ -176,10 +184,9 @@ bool ledger_reserve_small(uint64_t bytes)
     return ledger_refuse(bytes);
 }
 
-bool ledger_is_full(void)
+bool ledger_is_full_for(uint64_t most)
 {
-    const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
-    return most && ledger_is_over(LEDGER_FILTERS, most);
+    return ledger_is_over(LEDGER_FILTERS, most);
 }
 
 bool ledger_exempt(bool exempt)
@@ -208,8 +215,9 @@ bool ledger_refusal(char why[LEDGER_WHY])
     return wanted != 0;
 }
 
-void ledger_forget(void)
+void ledger_forget_refusal(void)
 {
+    ledger_has_refused = false;
     ledger_why[0] = 0;
     ledger_wanted = 0;
 }

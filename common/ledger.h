@@ -25,6 +25,7 @@
 #ifndef COMMON_LEDGER_H
 #define COMMON_LEDGER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,12 @@ enum ledger_part {
     LEDGER_TRANSFERS, /* copies of filters: dumps, loads, verification */
     LEDGER_PARTS
 };
+
+/* For the inline functions below, which every add calls. */
+extern _Atomic uint64_t ledger_most;
+extern _Thread_local bool ledger_has_refused;
+bool ledger_is_full_for(uint64_t most);
+void ledger_forget_refusal(void);
 
 /* Sets the limit for all parts together; 0 means no limit. */
 void ledger_limit(uint64_t bytes);
@@ -58,7 +65,11 @@ void ledger_add(enum ledger_part part, uint64_t bytes);
 void ledger_release(enum ledger_part part, uint64_t bytes);
 
 /* Returns whether filters, objects and transfers have used up their share. */
-bool ledger_is_full(void);
+static inline bool ledger_is_full(void)
+{
+    const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
+    return most && ledger_is_full_for(most);
+}
 
 /* Sets whether this thread's reservations are exempt from the limit. Use it for work, such as
  * snapshots, that must succeed even if clients have used all memory. Returns the previous value. */
@@ -68,7 +79,13 @@ bool ledger_exempt(bool exempt);
  * ledger_refusal or ledger_forget. Returns false if none was refused. */
 enum { LEDGER_WHY = 320 };
 bool ledger_refusal(char why[LEDGER_WHY]);
-void ledger_forget(void);
+
+static inline void ledger_forget(void)
+{
+    if (ledger_has_refused) {
+        ledger_forget_refusal();
+    }
+}
 
 /*
  * A budget limits the memory that one request may use, in addition to the limit for all parts. While
