@@ -35,8 +35,10 @@ const format = await import(pathToFileURL(path.join(place, "format.mjs")));
 
 let passed = 0;
 let failed = 0;
+let lastCheck = "none";
 
 function check(what, good, found = "") {
+  lastCheck = what;
   if (good) {
     passed++;
   } else {
@@ -130,7 +132,15 @@ async function settle(window) {
     await button.click({ timeout: 1000 }).catch(() => null);
   }
   await until("all requests are answered", () => window.state.waiting === 0);
-  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  await painted(page);
+}
+
+// Waits until the page has been painted. A page that the browser considers hidden is not painted.
+async function painted(page) {
+  await page.evaluate(() => new Promise((resolve) => {
+    setTimeout(resolve, 2000);
+    requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  }));
 }
 
 async function shoot(window, name, full = false) {
@@ -813,15 +823,20 @@ async function main() {
     ...(users ? [trySignIn] : []), ...(loading ? [tryLoading] : []), ...(options.empty ? [tryFew] : []), ...(options.large ? [tryLarge] : [])];
   const tries = all.filter((one) => !options.only || options.only.split(",").includes(one.name));
   let withoutAxe = false;
-  const kit = { ...options, plain, folder: playwright, mocked: Boolean(users), check, same, until, open, go, settle, shoot, ask, signIn, format, contrasts, audit,
+  const kit = { ...options, plain, folder: playwright, mocked: Boolean(users), check, same, until, open, go, settle, painted, shoot, ask, signIn, format, contrasts, audit,
     skipAxe: () => { withoutAxe = true; } };
   for (const one of tries) {
     const [before, wrong] = [passed, failed];
+    let timer;
+    const hangs = new Promise((_, reject) => { // some calls to the browser have no timeout of their own
+      timer = setTimeout(() => reject(new Error(`hangs after the check "${lastCheck}"`)), 2 * PATIENCE);
+    });
     try {
-      await one(browser, kit);
+      await Promise.race([one(browser, kit), hangs]);
     } catch (error) {
       check(one.name, false, error.stack);
     }
+    clearTimeout(timer);
     console.log(`${one.name}: ${passed - before} passed, ${failed - wrong} failed`);
   }
   await browser.close();

@@ -80,7 +80,7 @@ async function axe(page, folder) {
 async function look(window, name, scheme, kit) {
   for (const width of WIDTHS) {
     await window.page.setViewportSize({ width, height: 900 });
-    await window.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(resolve)))));
+    await kit.painted(window.page);
     const what = `${name}, ${width} pixels, ${scheme}`;
     kit.same(`${what}: nothing overlaps or is cut off`, await window.page.evaluate(cramped), []);
     const found = await axe(window.page, kit.folder);
