@@ -4,8 +4,8 @@
  *
  * SCAN lists the keys of every node of the source, a batch at a time, and TYPE selects the filters.
  * Each filter is copied and verified (migrate.h) before the next one, so only one filter at a time is
- * in memory. A filter that cannot be copied is reported, and does not stop the others. A server that
- * does not answer does.
+ * in memory. A filter that cannot be copied is reported, and the migration continues. If a server
+ * does not answer, the migration stops.
  */
 #include "cluster_actions.h"
 #include "migrate.h"
@@ -71,7 +71,7 @@ static const struct option migrate_target_table[] = {
 
 enum { MIGRATE_BATCH = 500, MIGRATE_TYPES = 32, MIGRATE_TYPE = 32 };
 
-/* The keys of one type that are not copied. */
+/* The number of keys of one type that are not copied. */
 struct migrate_skipped {
     char type[MIGRATE_TYPE];
     uint64_t keys;
@@ -315,7 +315,7 @@ static const char *migrate_reason(const char *type)
     static const char *const sketches[] = { "TopK-TYPE", "CMSk-TYPE", "TDIS-TYPE" };
     for (size_t i = 0; i < sizeof sketches / sizeof *sketches; i++) {
         if (strcmp(type, sketches[i]) == 0) {
-            return "Bloomgate has no such sketch";
+            return "Bloomgate does not support this type";
         }
     }
     return strcmp(type, "bloomgate") == 0

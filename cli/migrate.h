@@ -4,11 +4,11 @@
  *
  * The source is only read. DUMP returns a snapshot of the filter, which is converted to a Bloomgate
  * dump (dump.h) and loaded under a temporary name in the same slot. It is then read back and compared
- * bit by bit, and gets its expiration time. Only then does RENAMENX, or RENAME if a different filter
- * is to be replaced, give it its name.
+ * bit by bit, and its expiration time is set. Finally, it is renamed: with RENAMENX, or with RENAME
+ * if it replaces a different filter.
  *
  * Invariants
- *   (M1) A name on the target never refers to a filter that is incomplete or not verified.
+ *   (M1) A filter gets its final name on the target only after it is complete and verified.
  *   (M2) A name that exists on the target is replaced only with --replace.
  *   (M3) A filter that is already on the target, with the same bits, is not copied. An interrupted
  *        migration is therefore resumed by running it again, without a state file.
@@ -42,7 +42,7 @@ struct migrate_filter {
     bg_errinfo why; /* for MIGRATE_FAILED and MIGRATE_DIFFERS */
 };
 
-/* Copies the filter with this name. After BG_ECANCELED (in `why`), the caller must stop. */
+/* Copies the filter with this name. If `why` contains BG_ECANCELED, the caller must stop. */
 enum migrate_result migrate_copy(const struct migrate_pair *pair,
                                  struct migrate_filter *filter);
 

@@ -40,8 +40,8 @@ static void migrate_keep(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Sends a command whose second word is a key. An error reply is an error. On success, the caller frees
- * kept->bytes. */
+/* Sends a command whose second word is a key. Returns an error if the reply is an error. On
+ * success, the caller frees kept->bytes. */
 static bg_err migrate_call(struct cluster *cluster, const bg_bytes *words, size_t count,
                            struct migrate_reply *kept, bg_errinfo *info)
 {
@@ -50,6 +50,10 @@ static bg_err migrate_call(struct cluster *cluster, const bg_bytes *words, size_
         .argv = words, .argc = count, .answered = migrate_keep, .context = kept
     };
     bg_err err = cluster_call(cluster, &ask, 1, info);
+    if (ask.oversized) {
+        err = error_fail(info, BG_ENOTSUP, "%.*s: the reply is larger than 2 GiB",
+                         (int)words[0].len, (const char *)words[0].data);
+    }
     if (!err && kept->out_of_memory) {
         err = error_fail(info, BG_ENOMEM, "out of memory");
     }
@@ -140,8 +144,8 @@ static bg_err migrate_fetch(struct cluster *source, bg_bytes name,
 
 /* ---- Target ---------------------------------------------------------------------------------- */
 
-/* Writes a temporary name in the same slot as the name, "{3021}users/bloomgate-migrate". The number in
- * braces selects the slot. Returns the length. */
+/* Writes a temporary name that belongs to the same cluster slot as `name`, such as
+ * "{3021}users/bloomgate-migrate". The number in braces selects the slot. Returns the length. */
 static size_t migrate_temporary(bg_bytes name, char *text)
 {
     enum { TRIED = 1 << 20 }; /* every slot has a number far below this limit */
@@ -300,10 +304,10 @@ static bg_err migrate_place(const struct migrate_pair *pair,
     err = err ? err : migrate_send(pair->target, name, dump, info);
     err = err ? err : migrate_is_equal(pair->target, name, dump, &equal, info);
     if (!err && !equal) {
-        err =
-            error_fail(info, BG_ECHECKSUM,
-                       "the filter read back from the target differs from the source: "
-                       "run the command again, and check the target's memory");
+        err = error_fail(
+            info, BG_ECHECKSUM,
+            "the filter read back from the target differs from the source; "
+            "test the memory of the target machine, and run the command again");
     }
     err = err ? err : migrate_set_ttl(pair->target, name, f->ttl, since, info);
     err = err ? err : migrate_number(pair->target, rename, 3, &number, info);
@@ -375,7 +379,9 @@ static enum migrate_result migrate_settle(const struct migrate_pair *pair,
     }
     err = migrate_place(pair, f, dump, since, &renamed, &f->why);
     if (!err && !renamed) {
-        (void)error_fail(&f->why, BG_EBUSY, "the target's key was created meanwhile");
+        (void)error_fail(&f->why, BG_EBUSY,
+                         "another client created this key on the target "
+                         "during the migration");
     }
     return migrate_end(err, renamed ? MIGRATE_COPIED : MIGRATE_DIFFERS);
 }

@@ -698,8 +698,9 @@ struct cluster_round {
     struct cluster *cluster;
     struct cluster_ask *asks;
     size_t n, left;
-    size_t number; /* index of this round within its call */
-    bool later;    /* some requests must be retried after a pause */
+    size_t number;  /* index of this round within its call */
+    bool later;     /* some requests must be retried after a pause */
+    bool oversized; /* a reply in this round exceeds reply_max */
 };
 
 /* Handles the replies of one node, in the order of its requests. */
@@ -716,6 +717,7 @@ static void cluster_collect(struct cluster_round *r, uint16_t node,
                                                 link->expected - 2 - turn->steady
                                                     - cluster_greetings(c, link)));
     const bool steady = !turn->steady || (greeted && cluster_check_steady(c, node));
+    bool oversized = greeted && link->oversized; /* the next missing reply */
     for (size_t i = 0; i < r->n; i++) {
         struct cluster_ask *ask = &r->asks[i];
         bg_bytes reply = { NULL, 0 };
@@ -726,6 +728,9 @@ static void cluster_collect(struct cluster_round *r, uint16_t node,
             || !link_take(link, &reply)) {
             ask->next = MAP_NOBODY;
             ask->asking = false;
+            ask->oversized = oversized;
+            r->oversized = r->oversized || oversized;
+            oversized = false;
             r->later = true;
             if (greeted) {
                 cluster_note_link(c, node);
@@ -736,6 +741,7 @@ static void cluster_collect(struct cluster_round *r, uint16_t node,
         if (verdict == VERDICT_ANSWER && (kept || !ask->write)
             && (steady || !(ask->steady || ask->write))) {
             ask->done = true;
+            ask->oversized = false;
             ask->round = r->number;
             ask->by = &link->process;
             r->left--;
@@ -798,7 +804,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
             (void)cluster_refresh(c, &err); /* if this fails, the old map is used */
         }
         const size_t before = r->left;
-        r->later = false;
+        r->later = r->oversized = false;
         err = err ? err : cluster_round(r, turns, links);
         if (err) {
             return error_fail(info, err, "%s", bg_strerror(err));
@@ -806,6 +812,8 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
         if (r->left < before) {
             c->end = cluster_now() + c->options.patience;
             bounces = 0;
+        } else if (r->oversized) { /* the reply to another attempt would be as large */
+            return error_fail(info, BG_EIO, "%s", c->wrong);
         }
         if (r->left && cluster_now() >= c->end) {
             return error_fail(info, BG_EIO, "gave up retrying: %s", c->wrong);
@@ -834,7 +842,7 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
         asks[i].done = false;
         asks[i].slot = shard_slot(asks[i].argv[1]);
         asks[i].next = asks[i].node = MAP_NOBODY;
-        asks[i].asking = false;
+        asks[i].asking = asks[i].oversized = false;
     }
     const bg_err err = cluster_rounds(&round, turns, links, info);
     free(links);
@@ -842,8 +850,8 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
     return err;
 }
 
-/* Sends a request to a node once. Returns false if there is no reply, or only a transient error, or
- * sets *err. */
+/* Sends a request to a node once. Returns false if there is no reply or the reply is a transient
+ * error; the caller may then retry. For other failures, returns false and sets *err. */
 static bool cluster_try_node(struct cluster *c, uint16_t node, const bg_bytes *argv,
                              size_t argc, bg_bytes *reply, bg_err *err)
 {

@@ -73,7 +73,7 @@ struct cluster_options {
     uint32_t wait;     /* timeout of each WAIT; default: 1000 */
     uint32_t replicas; /* replicas that must receive a write; 0 disables WAIT */
     size_t reply_max;  /* maximum size of the replies of a round; default: LINK_MAX */
-    bool single; /* not a cluster, so the user needs no permission for CLUSTER SLOTS */
+    bool single; /* a single server, so NOPERM for CLUSTER SLOTS is not an error */
     int stop_fd; /* descriptor that cancels a call when readable, or -1 */
     struct cluster_tally *tally; /* NULL selects the client's own counters */
 };
@@ -102,7 +102,8 @@ struct cluster_ask {
     /* Repeat the request if the node's data was replaced during the round. */
     bool steady;
     cluster_answered *answered;
-    void *context; /* for `answered` */
+    void *context;  /* for `answered` */
+    bool oversized; /* set if there is no reply because it exceeds reply_max */
 
     /* Internal. */
     bool done;
@@ -116,7 +117,9 @@ struct cluster_ask {
 };
 
 /* Sends all requests. In each round, a node receives its requests in the order of `asks`. Errors:
- * same as cluster_open. Requests that were answered before an error remain answered (`done`). */
+ * same as cluster_open. Requests that were answered before an error remain answered (`done`). If a
+ * round ends without an answer because a reply exceeds reply_max, the call fails with BG_EIO
+ * instead of retrying, and `oversized` is set in the request. */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 

@@ -184,7 +184,7 @@ static void link_empty(struct link_bytes *b)
 
 bool link_begin(struct node_link *link)
 {
-    link->fresh = false;
+    link->fresh = link->oversized = false;
     link_empty(&link->out);
     link_empty(&link->in);
     link->sent = link->taken = link->expected = link->whole = link->begin = 0;
@@ -257,6 +257,7 @@ static void link_scan(struct node_link *link)
         if (state == REPLY_BAD) {
             link_break(link, "the node sent an invalid RESP reply");
         }
+        link->oversized = state == REPLY_LARGE; /* larger than any limit */
         if (state != REPLY_WHOLE) {
             return;
         }
@@ -273,10 +274,6 @@ static bool link_receive(struct node_link *link)
     /* Larger than a TLS record, so TLS never buffers data that poll cannot see. */
     enum { AT_ONCE = 65536 };
     const size_t most = link->how && link->how->most ? link->how->most : LINK_MAX;
-    if (link->in.used > most) {
-        link_break(link, "the node's replies exceed %zu bytes", most);
-        return true;
-    }
     if (!bytes_reserve(&link->in, AT_ONCE)) {
         return false;
     }
@@ -286,6 +283,10 @@ static bool link_receive(struct node_link *link)
     if (n > 0) {
         link->in.used += (size_t)n;
         link_scan(link);
+        if (link->oversized || (link_is_busy(link) && link->in.used > most)) {
+            link->oversized = true;
+            link_break(link, "the node's replies exceed %zu bytes", most);
+        }
     } else if (n == 0 || (errno == ECONNRESET && link->fresh)) {
         const bool mute = link->fresh && !link->in.used && !link->secrecy;
         link_break(link, "the node closed the connection%s",

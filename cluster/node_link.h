@@ -67,6 +67,7 @@ struct node_link {
     struct reply_scan scan; /* parser state of the next reply */
     size_t begin, last; /* offsets of the next reply and of the last complete reply */
     struct link_process process; /* the server process; set by the caller */
+    bool oversized;              /* closed because the replies exceed how->most */
     char wrong[200];             /* why the link was closed */
 };
 

@@ -59,8 +59,11 @@ static enum reply_state scan_item(const char *bytes, size_t n, struct reply_item
         return REPLY_WHOLE;
     }
     item->null = item->number == -1;
-    if (item->number < -1 || item->number > INT32_MAX) {
+    if (item->number < -1 || (item->type == '*' && item->number > INT32_MAX)) {
         return REPLY_BAD;
+    }
+    if (item->number > INT32_MAX) {
+        return REPLY_LARGE;
     }
     if (item->null || item->type == '*') {
         item->number = item->null ? 0 : item->number;

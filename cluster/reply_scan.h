@@ -10,7 +10,8 @@
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n
  *
- * Anything else is invalid (REPLY_BAD), and nothing after it can be parsed.
+ * Anything else is invalid (REPLY_BAD), and nothing after it can be parsed. The same is true of a
+ * string of 2 GiB or more (REPLY_LARGE), which is detected by its header.
  * Thread safety: one thread per scan.
  */
 #ifndef CLUSTER_REPLY_SCAN_H
@@ -27,7 +28,7 @@ enum {
     REPLY_LINE = 64 * 1024 /* maximum length of a line */
 };
 
-enum reply_state { REPLY_MORE, REPLY_WHOLE, REPLY_BAD };
+enum reply_state { REPLY_MORE, REPLY_WHOLE, REPLY_BAD, REPLY_LARGE };
 
 /* Zero-initialize before the first call. */
 struct reply_scan {

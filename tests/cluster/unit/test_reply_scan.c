@@ -74,7 +74,6 @@ TEST(what_is_no_reply)
         "$-2\r\n",
         "$1\r\nab\r\n",
         "*-2\r\n",
-        "$99999999999\r\n",
         "*x\r\n",
         "\r\n",
         "$1a\r\n",
@@ -90,6 +89,19 @@ TEST(what_is_no_reply)
             check_fail(__FILE__, __LINE__, "invalid reply %zu was accepted", i);
         }
     }
+}
+
+TEST(a_string_has_a_limit)
+{
+    static const char *const large[] = { "$2147483648\r\n", "$99999999999\r\n",
+                                         "*2\r\n+a\r\n$2147483648\r\n" };
+    static const char fits[] = "$2147483647\r\n";
+    size_t length = 0;
+    for (size_t i = 0; i < COUNT(large); i++) {
+        CHECK_EQ(at_once(large[i], strlen(large[i]), &length), REPLY_LARGE);
+        CHECK_EQ(drip(large[i], strlen(large[i]), &length), REPLY_LARGE);
+    }
+    CHECK_EQ(at_once(fits, sizeof fits - 1, &length), REPLY_MORE);
 }
 
 TEST(a_line_has_a_limit)
