@@ -306,7 +306,7 @@ static void observer_user(void *context, const struct user *user,
     user_step(user, HISTORY_STEP);
 }
 
-/* A step, for gates_each. */
+/* The context of observer_note_gate. */
 struct observer_gate_step {
     struct observer *observer;
     uint64_t seconds;
@@ -581,10 +581,11 @@ bool observer_history(struct observer *o, const struct entry *entry, uint64_t se
                       double **values)
 {
     pthread_mutex_lock(&o->lock);
+    const bool room = o->kept < OBSERVER_KEPT;
     const bool kept = observer_copy(observer_history_of(o, entry), seconds, metrics, n,
                                     range, values);
     pthread_mutex_unlock(&o->lock);
-    return kept;
+    return kept || room; /* if there is room, recording has started now */
 }
 
 bool observer_gate_history(struct observer *o, const char *gate, uint64_t seconds,

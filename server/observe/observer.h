@@ -114,15 +114,16 @@ uint64_t observer_rss(void);
 /*
  * Returns the last `seconds` seconds of the history of n metrics, which are specified by index. If
  * `entry` is NULL, returns the service's history. *values contains `range->points` consecutive
- * values for each metric; the caller frees *values. Returns false if no history has been recorded
- * so far. In that case, recording starts now if there is space, *range is empty, and *values is
- * NULL.
+ * values for each metric; the caller frees *values. If this is the first request for the filter,
+ * recording starts now, *range is empty, and *values is NULL. Returns false if the history is not
+ * recorded, because OBSERVER_KEPT other filters have one.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,
                       struct history_range *range, double **values);
 
-/* Returns the history of a gate in the same way. Recording starts with the service. */
+/* Returns the history of a gate in the same way. Recording starts with the service. Returns false
+ * if the gate has no history. */
 bool observer_gate_history(struct observer *observer, const char *gate,
                            uint64_t seconds, const size_t *metrics, size_t n,
                            struct history_range *range, double **values);

@@ -177,8 +177,9 @@ function tryKey(context) {
 // ---- History -------------------------------------------------------------------------------
 
 function history({ past, filter }) {
-  if (!past.kept) {
-    return h("p", { class: "muted" }, `Collecting data: first point in about ${format.seconds(2 * past.step)}. At most 64 filters have a history.`);
+  if (!past.kept || !past.points) {
+    return h("p", { class: "muted" }, past.kept ? `Collecting data: first point in about ${format.seconds(2 * past.step)}`
+      : "No history: the service records the history of at most 64 filters, and all 64 are in use.");
   }
   const s = past.series;
   const of = (name) => s[name] || [];

@@ -642,7 +642,8 @@ def test_openmetrics_is_asked_for(s):
 def test_history(s):
     a = Asker(s)
     a.make("past")
-    same(a.told("GET", "/api/v1/history?filter=past", 200)["kept"], False)
+    first = a.told("GET", "/api/v1/history?filter=past", 200)
+    same((first["kept"], first["points"]), (True, 0))
 
     def ask():
         a.ask("POST", f"{F}/past/check", 200, {"keys": ["x"] * 10})
@@ -657,6 +658,22 @@ def test_history(s):
     for bad in ("metric=colour", "seconds=0", "seconds=86401", "seconds=x", "filter=%3D!", "metric=items"):
         a.ask("GET", f"/api/v1/history?{bad}", 400)
     a.ask("GET", "/api/v1/history?filter=none", 404)
+
+
+@alone
+def test_history_of_many_filters(program):
+    """The first 64 requested filters have a history. Dropping one of them makes room for another."""
+    with free_service(program) as s:
+        a = Asker(s)
+        for i in range(65):
+            a.make(f"h{i}")
+
+        def kept(name):
+            return a.told("GET", f"/api/v1/history?filter={name}", 200)["kept"]
+        same([kept(f"h{i}") for i in range(65)], [True] * 64 + [False])
+        same((kept("h0"), kept("h64")), (True, False))
+        a.ask("DELETE", f"{F}/h0", 204)
+        wait_for(lambda: kept("h64"), what="a free history")
 
 
 def test_events(s):
