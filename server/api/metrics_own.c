@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Space for the labels of a sample: those of a user with the longest name, fully escaped. */
+enum { OWN_LABELS = 2 * USER_NAME_MAX + 100 };
+
 enum own_type { OWN_GAUGE, OWN_COUNTER, OWN_HISTOGRAM };
 
 struct own {
@@ -47,7 +50,7 @@ static void own_family(struct own *own, const char *name, enum own_type type,
  * with _bucket, _sum or _count. */
 static void own_sample(const struct own *own, const char *labels, double value)
 {
-    char line[400];
+    char line[OWN_LABELS + 200];
     (void)snprintf(line, sizeof line, "%s%s%s %.17g\n", own->name,
                    own->type == OWN_COUNTER ? "_total" : "", labels, value);
     buffer_text(own->out, line);
@@ -156,8 +159,8 @@ static void own_traffic(struct own *own, const struct server *server)
     own_family(
         own, "bloomgate_service_ended_connections", OWN_COUNTER,
         "Connections refused or closed by the service: rejected (too many "
-        "connections, or no memory for another), timed_out (idle or too slow), or overflowed (replies were not "
-        "read).");
+        "connections, or not enough memory), timed_out (idle or too slow), or overflowed "
+        "(replies were not read).");
     own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
     own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
     own_sample(own, "{reason=\"overflowed\"}", (double)t.overflowed);
@@ -199,6 +202,23 @@ static void own_refusals(struct own *own, struct server *server)
 
 /* ---- Quotas ------------------------------------------------------------------------------------ */
 
+/* Writes the labels of a user's sample. `more` contains the labels that follow the user's name,
+ * each preceded by a comma. */
+static void own_user_labels(const struct user *user, const char *more,
+                            char labels[OWN_LABELS])
+{
+    char *to = labels + snprintf(labels, OWN_LABELS, "{user=\"");
+    for (const char *c = user_name(user); *c; c++) {
+        const char plain = *c;
+        const char escaped = (char)(plain == '\n' ? 'n' : plain);
+        if (plain == '\\' || plain == '"' || plain == '\n') {
+            *to++ = '\\';
+        }
+        *to++ = escaped;
+    }
+    (void)snprintf(to, (size_t)(labels + OWN_LABELS - to), "\"%s}", more);
+}
+
 struct own_quotas {
     const struct own *own;
     const struct user *only; /* NULL: all users */
@@ -211,7 +231,7 @@ static void own_quota(void *context, const struct user *user, const char *const 
 {
     const struct own_quotas *all = context;
     struct user_figures f;
-    char name[128], labels[200];
+    char labels[OWN_LABELS];
     (void)words;
     (void)n;
     user_about(user, &f);
@@ -219,15 +239,9 @@ static void own_quota(void *context, const struct user *user, const char *const 
     if (!most || (all->only && all->only != user)) {
         return;
     }
-    (void)snprintf(name, sizeof name, "%.100s", user_name(user));
-    for (char *c = name; *c; c++) { /* labels must not contain these characters */
-        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') {
-            *c = '_';
-        }
-    }
-    (void)snprintf(labels, sizeof labels, "{user=\"%s\",value=\"used\"}", name);
+    own_user_labels(user, ",value=\"used\"", labels);
     own_sample(all->own, labels, (double)(all->bytes ? f.bytes : f.filters));
-    (void)snprintf(labels, sizeof labels, "{user=\"%s\",value=\"limit\"}", name);
+    own_user_labels(user, ",value=\"limit\"", labels);
     own_sample(all->own, labels, (double)most);
 }
 
@@ -255,21 +269,14 @@ static void own_user(void *context, const struct user *user, const char *const *
 {
     const struct own_users *users = context;
     struct user_figures figures;
-    char labels[600], *to = labels;
+    char labels[OWN_LABELS];
     (void)words;
     (void)n;
     if (users->only && users->only != user) {
         return;
     }
     user_about(user, &figures);
-    to += snprintf(to, 16, "{user=\"");
-    for (const char *c = user_name(user); *c && to < labels + sizeof labels - 8; c++) {
-        if (*c == '\\' || *c == '"') {
-            *to++ = '\\';
-        }
-        *to++ = *c;
-    }
-    (void)snprintf(to, 3, "\"}");
+    own_user_labels(user, "", labels);
     own_sample(users->own, labels,
                (double)(users->adds ? figures.adds : figures.queries));
 }

@@ -13,7 +13,6 @@ enum {
     /* Number of bitmap words, each of which covers 64 commands. */
     USER_COMMAND_WORDS = 16,
     USER_PASSWORDS_MAX = 8,
-    USER_NAME_MAX = 255,
     USER_PATTERN_MAX = 1024,
     USER_MARK = 32 /* size of the keyed hash of a password, in bytes */
 };

@@ -121,6 +121,8 @@ void users_guess_failed(struct users *users, const char *address, bg_bytes name,
 
 enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MAX = 4096 };
 
+/* Returns the name, which has at most USER_NAME_MAX bytes. */
+enum { USER_NAME_MAX = 255 };
 const char *user_name(const struct user *user);
 
 /* Keeps a user valid after the end of the batch that found it, until user_let_go is called. NULL is
@@ -162,17 +164,17 @@ void user_count(const struct user *user, uint64_t queries, uint64_t adds);
 void user_step(const struct user *user, double seconds);
 
 /*
- * Quotas limit the filters that a user may write to, whichever user created them. They are checked
- * when the user creates a filter or makes it grow; requests of other users count, but are not
- * refused. The number and the size of these filters are counters, which change together with the
- * catalog, under its lock. Memory that a running request has reserved is counted separately
- * (user_reserve), until the catalog counts it.
+ * Quotas limit the filters that a user may write to, regardless of which user created them. They
+ * are checked when the user creates or enlarges a filter. Requests of other users change the usage,
+ * but are not refused. The number and the size of these filters are counters, which change together
+ * with the catalog, under its lock. Memory that a running request has reserved is counted
+ * separately (user_reserve), until the catalog counts it.
  */
 bool user_has_quota(const struct user *user);
 
-/* user_has_usage returns false for a new user, until user_set_usage has set the counters.
- * user_charge adds to the counters. users_charge does so for all users with a quota that may write
- * to a name. */
+/* user_has_usage returns whether user_set_usage has initialized the counters of a user. user_charge
+ * adds to the counters. users_charge adds to the counters of all users that have a quota and may
+ * write to `name`. */
 bool user_has_usage(const struct user *user);
 void user_set_usage(const struct user *user, int64_t filters, int64_t bytes);
 void user_charge(const struct user *user, int64_t filters, int64_t bytes);
@@ -182,8 +184,8 @@ void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t b
 bool user_reserve(const struct user *user, uint64_t bytes);
 void user_unreserve(const struct user *user, uint64_t bytes);
 
-/* Returns whether the quotas allow adding this many filters and bytes; both can be negative. `reserved`
- * is the part that the request has reserved for them. */
+/* Returns whether the quotas allow this many additional filters and bytes, which can be negative.
+ * `reserved` is the number of bytes that the request has already reserved. */
 bool user_admits(const struct user *user, int64_t filters, int64_t bytes,
                  uint64_t reserved);
 

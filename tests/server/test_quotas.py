@@ -76,7 +76,7 @@ def test_number_of_filters(program):
 
 @alone
 def test_memory(program):
-    """Filters that would exceed the quota are refused before they are allocated."""
+    """Filters that would exceed the quota are refused before their memory is allocated."""
     with start(program, "quota-memory=8Mi") as s, login(s) as c:
         before = s.memory()
         refused(c.ask("BG.CREATE", "shop:a", "KIND", "blocked", "CAPACITY", 1000000000))
@@ -127,7 +127,7 @@ def test_growth(program):
 
 @alone
 def test_loads_and_uploads(program):
-    """Dumps, chunks and HTTP uploads count, and are refused without a trace."""
+    """Dumps, chunks and HTTP uploads count toward the quota; a refused one leaves nothing behind."""
     with start(program, "quota-memory=3Mi", http_too=True) as s, login(s) as c:
         assert s.ask("BG.CREATE", "big", "KIND", "blocked", "CAPACITY", 4000000, "HASH", "fast") == "OK"
         cursor, chunks = 0, []
@@ -165,6 +165,22 @@ def test_loads_and_uploads(program):
         status, text = ask("GET", "/metrics")
         assert f'bloomgate_service_quota_bytes{{user="shop",value="limit"}} {3 * MI}' in text.decode(), text
         assert "quota-memory=3Mi" in str(s.ask("ACL", "LIST"))
+
+
+@alone
+def test_metrics_of_users_with_unusual_names(program):
+    """Names are escaped in the labels of all metrics, so that two users never have the same label."""
+    names = {'a"b': r'a\"b', "a\\b": r"a\\b", "a_b": "a_b", "x" * 255: "x" * 255, '"' * 255: r'\"' * 255}
+    quoted = [name.replace("\\", "\\\\").replace('"', r"\"") for name in names]
+    with Service(program, ADMIN, *(f'user "{name}" on nopass +@all ~* quota-filters=7' for name in quoted), http=True).start() as s:
+        web = http.client.HTTPConnection("127.0.0.1", s.http_port)
+        web.request("GET", "/metrics")
+        lines = web.getresponse().read().decode().split("\n")
+        for label in names.values():
+            for line in (f'bloomgate_service_quota_filters{{user="{label}",value="limit"}} 7',
+                         f'bloomgate_service_quota_filters{{user="{label}",value="used"}} 0',
+                         f'bloomgate_service_user_queries_total{{user="{label}"}} 0'):
+                assert lines.count(line) == 1, (line, lines)
 
 
 @alone
