@@ -218,7 +218,7 @@ static bool hex_number(const struct json_span *text, uint64_t *value)
     return text->len == 16;
 }
 
-/* Copies a text without NULs that fits into `room` bytes. */
+/* Copies a string to `to`. Returns false if it contains a NUL or does not fit into `room` bytes. */
 static bool manifest_text(struct json_reader *r, char *to, size_t room)
 {
     struct json_span text;
@@ -388,7 +388,7 @@ static int manifest_parse(const char *path, char *text, size_t n,
     bool known = false;
     char *last = n ? memrchr(text, '\n', n - 1) : NULL;
     if (!last || text[n - 1] != '\n') {
-        return manifest_damaged(path, "its end is missing");
+        return manifest_damaged(path, "it is truncated");
     }
     last++;
     const uint64_t found = XXH64(text, (size_t)(last - text), 0);

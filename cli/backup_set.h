@@ -11,9 +11,9 @@
  * the files, and a load only has to send the description first. The checksum of a filter covers
  * both parts. It is the value that the service computed for its own copy of the filter.
  *
- * A name that is not valid UTF-8 is stored as hexadecimal digits (name_hex), and `name` is then only
- * for readers. The last line contains the number of filters and the checksum of all bytes before
- * it, so a manifest that was cut off or changed is not accepted.
+ * A name that is not valid UTF-8 is stored as hexadecimal digits (name_hex); `name` is then only
+ * for human readers. The last line contains the number of filters and the checksum of all bytes
+ * before it, so a truncated or modified manifest is rejected.
  *
  * Invariant: a directory that contains a manifest contains a complete backup. The manifest is
  * written after all files have been written, synced and checked.
@@ -41,8 +41,8 @@ struct backup_filter {
     char *name;  /* any bytes, followed by a NUL */
     size_t name_len;
     uint64_t expires; /* milliseconds since 1970; 0: never */
-    /* "complete", or why the content is unknown: "locked" or "unknown". A filter with unknown
-     * content has no file, and the following fields are empty. */
+    /* "complete"; "locked" if the secret is missing; or "unknown". A filter that is not complete
+     * has no file, and the following fields are empty. */
     char state[16];
     char file[BACKUP_FILE];
     char *description;                 /* including its newline */
@@ -68,7 +68,7 @@ void backup_free(struct backup_set *set);
 bool backup_is_complete(const struct backup_filter *filter);
 bool backup_is_foreign(const struct backup_filter *filter);
 
-/* Returns the name for messages. */
+/* Returns the name in a form that is safe in messages: shortened, without control characters. */
 enum { BACKUP_SHOWN = 80 };
 const char *backup_show(const struct backup_filter *filter, char text[BACKUP_SHOWN]);
 #define BACKUP_NAME_TEXT(filter) backup_show(filter, (char[BACKUP_SHOWN]){ "" })

@@ -37,8 +37,8 @@ struct cluster_work {
     const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
-/* Expands X(name, arguments, what it does, option groups) for all actions. cluster_NAME performs an
- * action and returns an exit code. */
+/* Expands X(name, arguments, description, number of option groups) for each action. cluster_NAME
+ * performs an action and returns an exit code. */
 #define CLUSTER_ACTIONS(X)                                                             \
     X(create, "NAME", "create the shards, each for its share of --items", 3)           \
     X(add, "NAME [KEYS...]", "add keys from files or stdin", 4)                        \

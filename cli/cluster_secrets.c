@@ -71,7 +71,7 @@ static void secret_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Fails if the file exists and is not a keyring (I1). */
+/* Returns an error if the file exists but is not a usable keyring (I1). */
 static int secrets_check_file(const char *path)
 {
     bg_keyring *ring = NULL;

@@ -201,8 +201,8 @@ static int list_compare(const void *a, const void *b)
     return order ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
 }
 
-/* Requests another round if two filters have the same name, because one of them was renamed while
- * the list was being read (B3). */
+/* Requests another round if two filters in the list have the same name (B3). This happens if a
+ * filter was renamed while the list was being read. */
 static int list_check_names(struct backup *b)
 {
     const size_t n = b->set.count;
@@ -236,7 +236,7 @@ static void list_drop(const struct backup *b, const struct backup_set *before)
 }
 
 /* Reads the list once. Sets *restarted to true if the service has been restarted since the previous
- * list: a filter may then have the ID of another one, so that all filters must be dumped again. */
+ * list. IDs may then have been reused, so all filters must be dumped again. */
 static int list_read_once(struct backup *b, bool *restarted)
 {
     struct backup_set before = b->set;
@@ -262,7 +262,7 @@ static int list_read_once(struct backup *b, bool *restarted)
         list_drop(b, &listed);
         backup_free(&listed);
     }
-    /* Filters that were created or deleted after the list was read are not missing from it. */
+    /* The lower total, so that filters created or deleted meanwhile do not count as unreadable. */
     b->total = b->total < total ? b->total : total;
     list_drop(b, &before);
     backup_free(&before);
@@ -287,8 +287,8 @@ static int list_read(struct backup *b)
 enum dump_result {
     DUMP_MORE,
     DUMP_DONE,
-    DUMP_RESTART, /* another dump of the filter started, or its copy expired */
-    DUMP_MOVED,   /* the name no longer has this ID, or the content is now unknown */
+    DUMP_RESTART, /* another client started a dump of the filter, or the service freed its copy */
+    DUMP_MOVED, /* the name no longer has this ID, or the content is now unknown */
     DUMP_FAILED
 };
 
@@ -407,7 +407,7 @@ static enum dump_result dump_stream(struct backup *b, struct dump_state *d)
     return result;
 }
 
-/* Completes a filter: the description determines the name of the file. */
+/* Names the file of a completely dumped filter. The description determines the suffix. */
 static int dump_name_file(struct backup *b, struct dump_state *d)
 {
     char path[CLAIM_PATH];
@@ -476,8 +476,8 @@ static int dump_rounds(struct backup *b)
     for (int round = 0; !code && b->again; round++) {
         if (round == BACKUP_ROUNDS) {
             return say_data(
-                "%s: clients rename or replace filters faster than they can "
-                "be copied; run the command again",
+                "%s: clients rename or replace filters faster than the backup can "
+                "copy them; run the command again",
                 b->link.how.nodes);
         }
         b->again = false;
@@ -573,7 +573,8 @@ static int partial_finish(struct backup *b)
 
 /* ---- Command --------------------------------------------------------------------------------- */
 
-/* Warns about everything that the backup lacks. Returns an exit code. */
+/* Warns about filters that are missing from the backup, and prints a summary. Returns an exit
+ * code. */
 static int backup_tell(const struct backup *b)
 {
     size_t unknown = 0;
@@ -664,7 +665,7 @@ const struct command command_backup = {
     .summary = "copy all filters of a running service to a directory",
     .usage = "[options] --service HOST:PORT DIR",
     .about =
-        "Copies every filter that the user can read, of any kind, with its name, "
+        "Copies every filter that the user can read, regardless of kind, with its name, "
         "settings and expiry, while clients read and write. DIR must not exist. It "
         "appears when the backup is complete and verified; until then, the files are in "
         "DIR.partial. If the command fails or is interrupted, DIR.partial is "

@@ -65,7 +65,7 @@ static const struct option build_table[] = {
 /* The capacity of the first layer of a scalable filter if the number of keys is unknown. */
 enum { BUILD_FIRST_LAYER = 1 << 20 };
 
-enum { BUILD_CUT = 1024 }; /* length of the description of the records */
+enum { BUILD_CUT = 1024 }; /* maximum length of the text that build_cut writes */
 
 /*
  * Hashes of keys in order of arrival, including duplicates. A bg_builder creates a filter from a

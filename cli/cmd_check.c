@@ -111,8 +111,8 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
 
-/* Reports a filter that misses its rate, because many of its answers are wrong. Reads only a sample
- * of a large filter. */
+/* Reports a filter whose rate is higher than requested, because many of its "maybe" answers are
+ * wrong. Reads only a sample of a large filter. */
 static void check_note_rate(const struct filter_file *file)
 {
     enum { SAMPLE = 1 << 20 };

@@ -74,11 +74,10 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
-static bool check_work(struct flow *flow, struct chunk *chunk);
-
-/* Reads the keys from all files and passes them to `work`, one chunk at a time. */
+/* Reads the keys from all files and passes them to `work`, one chunk at a time. If `prints`, `work`
+ * prints records, so the header is printed as well. */
 static int keys_run(struct cluster_keys *k, const char *what,
-                    bool (*work)(struct flow *flow, struct chunk *chunk))
+                    bool (*work)(struct flow *flow, struct chunk *chunk), bool prints)
 {
     const struct cluster_settings *o = k->work->settings;
     const struct arguments *arguments = k->work->arguments;
@@ -86,7 +85,7 @@ static int keys_run(struct cluster_keys *k, const char *what,
     struct flow flow = {
         .format = &k->format, .threads = 1, .work = work, .context = k
     };
-    if (o->acknowledged || (work == check_work && !o->count)) { /* prints records */
+    if (prints) {
         flow.header = o->annotate ? flow_print_annotated : flow_print_header;
     }
     return code ? code
@@ -147,7 +146,7 @@ int cluster_add(struct cluster_work *work)
         return code;
     }
     k.vouched = cluster_now();
-    code = keys_run(&k, "adding", add_work);
+    code = keys_run(&k, "adding", add_work, work->settings->acknowledged);
     say_note("%s: keys added: %s, definitely new: %s", work->name, COUNT_TEXT(k.keys),
              COUNT_TEXT(k.fresh));
     return code;
@@ -210,7 +209,7 @@ static bool check_work(struct flow *flow, struct chunk *chunk)
 int cluster_check(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
-    const int code = keys_run(&k, "checking", check_work);
+    const int code = keys_run(&k, "checking", check_work, !work->settings->count);
     if (!code && work->settings->count) {
         printf("%" PRIu64 "\n", k.selected);
     }
@@ -323,12 +322,12 @@ const struct command command_cluster = {
         "the bloomgate module. Each key belongs to one shard. A single Redis or "
         "bloomgated server also works. Use the same --shards every time. bloomgate "
         "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
-        "provide the nodes.\n\nThe filters of a "
-        "merge must have the same number of shards and the same parameters.\n\nThe files "
-        "that dump writes contain no secrets. secrets adds the secrets of the shards "
-        "to a keyring, which is created if necessary, so that check --keyring can query "
-        "these files. It requires admin permissions (BG.SECRET), and the servers log "
-        "it.\n\nA server that restarts may have lost acknowledged "
+        "provide the nodes.\n\nFilters can be merged only if they have the same number "
+        "of shards and parameters.\n\nThe files written by dump contain no secrets. The "
+        "secrets action adds the shards' secrets to a keyring, creating it if "
+        "necessary, so that check --keyring can query these files. It requires "
+        "+bg.secret (category admin), and the servers log each use.\n\nA server that "
+        "restarts may have lost acknowledged "
         "keys, even with --replicas. Its shards then never answer \"no\": check "
         "fails, or with --open reports their keys as \"maybe\". Add all keys again, "
         "then run complete NAME to mark all shards as complete.\n\nIf a slot moves "

@@ -340,7 +340,8 @@ static void dedup_account(struct dedup *d, const struct chunk *chunk,
     d->selected += d->options->duplicates ? chunk->count - firsts : firsts;
 }
 
-/* Moves the hashes of the lines that have keys to the start. Returns their number. */
+/* Moves the hashes of lines with keys to the start of the array. Returns the number of these
+ * lines. */
 static size_t dedup_pack(struct chunk *chunk)
 {
     size_t n = 0;
@@ -367,8 +368,8 @@ static void dedup_unpack(struct chunk *chunk, size_t n)
     }
 }
 
-/* Adds the keys of a chunk. A line without the field has no key: it is not added, and never equals
- * another line. */
+/* Adds the keys of a chunk. A line without the field has no key: it is not added, and is always
+ * treated as new. */
 static struct dedup_sum dedup_add(struct dedup *d, struct chunk *chunk)
 {
     if (!chunk->odd.missing) {
@@ -501,7 +502,7 @@ static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
         d->options->duplicates ? "seen before" : "dropped", dedup_show_wrong(d, wrong),
         bg_kind_name(info->kind), BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
     if (filter_misses_rate(info)) {
-        say_warning("the filter %s: new lines are now wrongly dropped at that rate",
+        say_warning("the filter %s; new lines are wrongly dropped at that rate",
                     filter_show_rate(info, (char[FILTER_RATE_TEXT]){ "" }));
     }
 }

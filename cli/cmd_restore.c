@@ -4,8 +4,8 @@
  * Before anything is changed, the manifest is read, and the names are compared with those in the
  * service. A filter that exists is an error, unless an option selects what happens to it.
  *
- * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX, and appears under its own
- * name in one step:
+ * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX, and then renamed to its own
+ * name atomically:
  *
  *     check the file    BG.LOAD ...    PEXPIREAT    BG.DIGEST    RENAMENX or RENAME
  *
@@ -14,9 +14,9 @@
  * whose replies are lost, for example because the service was restarted. A restart also discards
  * the loaded chunks, so the filter is loaded again.
  *
- * A filter whose content was unknown when the backup was made is restored as such: it answers
- * "maybe" to every query. Otherwise a missing filter would answer "no". It is created by loading
- * only the first part of a dump.
+ * A filter whose content was unknown when the backup was created is restored with unknown content:
+ * it answers "maybe" to every query. If it were not restored, queries would return "no". It is
+ * created by loading only the first byte of a dump.
  */
 #include "backup_set.h"
 #include "command.h"
@@ -97,7 +97,7 @@ static void restore_drop(struct restore *r)
 {
     const bg_bytes words[] = { link_word("DEL"), r->temporary };
     struct reply_item item;
-    /* A signal has canceled the connection. */
+    /* After a signal, requests on this connection are canceled, so open another one. */
     if (r->temporary.len && (!stop_wanted() || service_reopen(&r->link) == CLI_OK)) {
         (void)restore_ask(r, words, 2, &item);
     }
@@ -106,7 +106,7 @@ static void restore_drop(struct restore *r)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Reads the stream: the description, followed by the file. */
+/* The stream of a dump: the description, followed by the file. */
 struct restore_stream {
     const struct backup_filter *filter;
     int fd;
@@ -293,8 +293,8 @@ static int one_rename(struct restore *r, struct backup_filter *filter, bool *tak
     struct reply_item item = { 0 };
     int code = restore_ask(r, words, 3, &item);
     *taken = false;
-    /* A name that is in doubt (docs/journal.md) is not in use, and only a load may create a filter
-     * under it. RENAMENX cannot tell that this is one. */
+    /* A name in doubt (docs/journal.md) is not in use, but only a load may create a filter under
+     * it. RENAMENX does not recognize this rename as part of a load, so RENAME is used instead. */
     if (!code && item.type == '-' && reply_begins(item.text, "MISCONF") && !replace) {
         code = one_exists(r, filter, taken);
         if (!code && !*taken) {
@@ -395,8 +395,8 @@ static uint64_t restore_now(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Leaves out filters that have expired, and those that exist if --skip-existing is set. Fails if
- * filters exist and no option selects what happens to them. */
+/* Deselects filters that have expired and, with --skip-existing, filters that exist in the service.
+ * Returns an error if filters exist and neither --replace nor --skip-existing is set. */
 static int restore_survey(struct restore *r)
 {
     const uint64_t now = restore_now();
@@ -423,13 +423,15 @@ static int restore_survey(struct restore *r)
             say_note("%s: kept, because it exists", BACKUP_NAME_TEXT(f));
         } else if (there) {
             exist++;
-            (void)say_failed(CLI_NO, "%s: the filter exists", BACKUP_NAME_TEXT(f));
+            (void)say_failed(CLI_NO, "%s: the filter already exists",
+                             BACKUP_NAME_TEXT(f));
         }
     }
-    return exist ? say_failed(CLI_NO,
-                              "nothing was restored, because %s filters exist; use "
-                              "--replace or --skip-existing",
-                              COUNT_TEXT(exist))
+    return exist ? say_failed(
+               CLI_NO,
+               "nothing was restored, because %s filters already exist; use "
+               "--replace or --skip-existing",
+               COUNT_TEXT(exist))
                  : CLI_OK;
 }
 
@@ -452,8 +454,8 @@ static void restore_tell(const struct restore *r)
 {
     if (r->unknown) {
         say_warning(
-            "%s filters were restored without content, which the original service "
-            "did not know: they answer \"maybe\" to every query",
+            "%s filters were restored without content, because their content was unknown "
+            "to the original service: they answer \"maybe\" to every query",
             COUNT_TEXT(r->unknown));
     }
     if (r->set.names_in_doubt) {
@@ -476,7 +478,7 @@ static int restore_command(void *options, const struct arguments *arguments)
     (void)!getrandom(&random, sizeof random, 0);
     (void)snprintf(r.suffix, sizeof r.suffix, ".restore-%08" PRIx32, random);
     if (r.options->replace && r.options->skip) {
-        return say_usage("--replace and --skip-existing exclude each other");
+        return say_usage("--replace and --skip-existing are mutually exclusive");
     }
     int code = backup_read_manifest(r.dir, &r.set);
     code = code ? code : restore_choose(&r, arguments);

@@ -56,7 +56,7 @@ static const struct option common_table[] = {
 };
 const struct option_group common_options = { "General", common_table };
 
-/* Operations of other programs, and the subcommands for them. */
+/* Names that other programs use for operations, and the corresponding subcommands. */
 static const struct nearest_synonym command_synonyms[] = {
     { "create", "build" },       { "make", "build" },     { "new", "build" },
     { "reserve", "build" },      { "insert", "add" },     { "put", "add" },

@@ -23,7 +23,7 @@ struct command_action {
     const char *name;
     const char *usage; /* its arguments: "NAME [KEYS...]" */
     const char *does;  /* one line, no period */
-    size_t groups; /* number of option groups in `uses`, from the first, that apply */
+    size_t groups; /* the first `groups` option groups in `uses` apply to the action */
 };
 
 struct command {
@@ -40,9 +40,10 @@ struct command {
     struct command_example examples[COMMAND_EXAMPLES];
     /* NULL-terminated list of allowed arguments, or NULL if the arguments are file names. */
     const char *const *words;
-    /* Array of actions that ends with a NULL name, or NULL. The first group in `uses` applies to all
-     * actions; --help omits the other groups, which are in the help of each action. If the help text of an option starts with
-     * "ACTION: ", the option applies only to that action. */
+    /* Array of actions that ends with a NULL name, or NULL. The groups in `uses` before the group
+     * "Action" apply to all actions. --help of the subcommand omits the other groups, which appear
+     * in the help of the actions. An option whose help text starts with "ACTION: " applies only to
+     * that action. */
     const struct command_action *actions;
     int (*run)(void *options,
                const struct arguments *arguments); /* returns an exit code */

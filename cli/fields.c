@@ -1,8 +1,8 @@
 /*
  * fields.c - see fields.h. Most records contain no quotes, and most fields are short, so the search
  * jumps from one quote, newline or delimiter to the next with memchr instead of stepping through a
- * state machine. Finding the second of five fields in rows of 60 bytes, without quotes: 2700 MB/s
- * instead of 440 MB/s; with quotes around all fields: 690 MB/s instead of 610 MB/s.
+ * state machine. For the second of five fields in rows of 60 bytes, this is 2,700 MB/s instead of
+ * 440 MB/s without quotes, and 690 MB/s instead of 610 MB/s with quotes around all fields.
  */
 #include "fields.h"
 
@@ -28,15 +28,15 @@ static bool csv_begins_field(const struct key_format *format, const char *first,
     return at == first || at[-1] == format->delimiter || at[-1] == '\n';
 }
 
-/* Returns whether a quoted field starts after the byte at `at`, which is outside of quotes. In files
- * in which all fields are quoted, this test replaces most searches. */
+/* Returns whether a quoted field starts directly after the byte at `at`, which is outside of
+ * quotes. If all fields of a file are quoted, this test avoids most searches. */
 static bool csv_is_before_quotes(const struct key_format *format, const char *at,
                                  const char *end)
 {
     return end - at > 1 && at[1] == '"' && (*at == format->delimiter || *at == '\n');
 }
 
-/* Returns the next quote that opens a quoted field, outside of quotes, or NULL. */
+/* Returns the next quote that opens a quoted field, or NULL. `at` is outside of quotes. */
 static const char *csv_find_quotes(const struct key_format *format, const char *first,
                                    const char *at, const char *end)
 {

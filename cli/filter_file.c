@@ -208,7 +208,7 @@ static bool filter_begins(const char *path, const char *with, size_t n)
 bool filter_is_pointer(const char *path)
 {
     static const char pointer[] = "bloomgate-pointer";
-    /* A pointer from a pipe has no directory in which to find the file. */
+    /* A pointer file is relative to its directory, and a pipe has no directory. */
     return spool_path(path) == path && filter_begins(path, pointer, sizeof pointer - 1);
 }
 

@@ -39,8 +39,9 @@ struct filter_file {
 /* Flags for opening. */
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
-/* Opens a file, a pipe, or stdin ("-"). `form` specifies how the filter's keys are encoded, which is needed for some
- * foreign formats. With FILTER_OURS, refuses foreign files. Returns an exit code. */
+/* Opens a file, a pipe, or stdin ("-"). `form` specifies how the filter's keys are encoded, which
+ * is needed for some foreign formats. With FILTER_OURS, refuses foreign files. Returns an exit
+ * code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
@@ -75,7 +76,7 @@ int filter_secret(const char *path, const struct open_options *options,
  * errors. Returns an exit code. */
 int filter_save(const bg_filter *filter, const char *path, const bg_save_options *how);
 
-/* Does the same for a foreign filter. */
+/* Saves a foreign filter in the same way. */
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
@@ -146,8 +147,8 @@ int filter_shard_path(const char *prefix, uint32_t shard, char name[CLAIM_PATH])
  * then performs the same checks as filter_may_write. Returns an exit code. */
 int filter_claim(const char *path, bool force);
 
-/* Does the same, but also accepts "-" for stdout, unless stdout is a terminal. Use it for files that
- * filter_save and foreign_save write. */
+/* Like filter_claim, but also accepts "-" for stdout, unless stdout is a terminal. Use it for paths
+ * that are passed to filter_save or foreign_save. */
 int filter_claim_output(const char *path, bool force);
 
 #endif

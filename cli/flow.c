@@ -51,8 +51,8 @@ static bool keys_are_whole(const struct key_format *format)
     return !format->field && !format->name && !format->json.set;
 }
 
-/* Reports records without the field. If no record has it, an option is wrong. Returns an exit
- * code. */
+/* Reports records without the field. If no record has the field, an option is probably wrong, so
+ * this is an error. Returns an exit code. */
 static int flow_report_missing(const struct flow *flow)
 {
     const struct key_format *format = flow->format;
@@ -66,8 +66,8 @@ static int flow_report_missing(const struct flow *flow)
                        format->name ? format->name : COUNT_TEXT(format->field));
     }
     if (all) {
-        return say_data("none of the records (%s) has %s; check %s",
-                        COUNT_TEXT(flow->keys), what, check);
+        return say_data("no record has %s (records read: %s); check %s", what,
+                        COUNT_TEXT(flow->keys), check);
     }
     say_warning("records without %s: %s of %s; %s; check %s", what,
                 COUNT_TEXT(flow->odd.missing), COUNT_TEXT(flow->keys),
@@ -97,8 +97,9 @@ static int flow_report_odd(const struct flow *flow)
                  "--header");
     }
     if (flow->marked) {
-        say_note("the input starts with a UTF-8 byte-order mark, which is part of the "
-                 "first key; if it does not belong to the key, remove it");
+        say_note(
+            "the input starts with a UTF-8 byte-order mark, which became part of the "
+            "first key; remove the mark from the input unless it belongs to the key");
     }
     if (odd->empty && (flow->tells_empty || !keys_are_whole(flow->format))) {
         say_note("empty keys: %s of %s; if they are not keys, remove them from the "
@@ -344,8 +345,8 @@ static void flow_remove(struct chunk *chunk, size_t n)
     chunk->offset += n;
 }
 
-/* Passes on the header of the first file. If it has no separator, it is the whole chunk, and a
- * separator is written to the space after the chunk. */
+/* Passes the header of the first file to flow->header. A header without a separator is the whole
+ * chunk; a separator is then appended in the space that is reserved after the chunk. */
 static bool flow_pass_header(struct flow *flow, struct chunk *chunk, size_t n)
 {
     if (!flow->header || chunk->file > 0) {
@@ -396,8 +397,8 @@ static bool flow_start_file(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Sets the fields of a chunk that depend on its file: the column, and the line number. A part of a
- * file that does not contain the start has no line numbers, and its header is read separately. */
+/* Sets the chunk's column and line number, which depend on its file. If the input is a part of a
+ * file without its start (--shard), line numbers are unknown, and the header is read separately. */
 static bool flow_place(struct flow *flow, struct chunk *chunk)
 {
     const struct key_format *format = flow->format;

@@ -37,8 +37,9 @@ struct flow {
     bool tells_empty; /* report empty lines, because their keys are added to a filter */
     bool silent;      /* do not report odd keys */
     bool resumed;     /* an earlier run has read the first records */
-    const char
-        *keyless; /* what happens to records without the field; NULL: empty keys */
+    /* Describes records without the field in messages: "they are not compared". NULL: their keys
+     * are empty. */
+    const char *keyless;
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. May be NULL. */
@@ -64,8 +65,7 @@ struct flow {
     uint64_t line;  /* number of the next line; 0 if it is unknown */
     uint64_t field; /* column in the current file; see chunk.field */
     bool marked;    /* whether a file starts with a byte-order mark */
-    bool
-        headed; /* whether a file seems to start with a header, but --header is not set */
+    bool headed;    /* a file seems to start with a header, but --header is not set */
 
     pthread_mutex_t turns;     /* protects the fields below; held briefly */
     pthread_cond_t turned;     /* signaled when one of the fields below changes */
@@ -84,7 +84,7 @@ unsigned flow_threads(uint64_t wanted);
  * flow_run processes one leg, which is a section of the input. It returns when the leg or the input
  * ends, or when a step fails. Call flow_begin before the first leg and flow_end after the last leg.
  * Returns an exit code. flow_end reports the numbers of odd keys. It returns `code`, the exit code of
- * the last leg, or CLI_DATA if none of the records has the field that contains the key.
+ * the last leg, or CLI_DATA if no record has the field that contains the key.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
@@ -107,8 +107,8 @@ int flow_count(const struct flow *like, const struct input *input, uint64_t *rec
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* `header` steps that print the header to stdout; the second one prints the name of a column for
- * answers first. */
+/* Values for `header`. Both functions print the header to stdout; flow_print_annotated first prints
+ * the name of a column for answers. */
 bool flow_print_header(struct flow *flow, const char *bytes, size_t n);
 bool flow_print_annotated(struct flow *flow, const char *bytes, size_t n);
 

@@ -17,7 +17,7 @@ size_t header_length(const struct key_format *format, const char *bytes, size_t 
 int header_find(const struct key_format *format, const char *path, const char *bytes,
                 size_t n, uint64_t *field);
 
-/* Does the same with the header of a regular file, for reading a later part of the file. */
+/* Like header_find, but reads the header from a regular file. Used for later parts of the file. */
 int header_read(const struct key_format *format, const char *path, uint64_t *field);
 
 /* Returns whether the first of the records looks like a header, although --header is not set: all

@@ -300,8 +300,8 @@ static const char man_about[] =
     "existing files are overwritten only with --force. \"--\" ends the options. Options "
     "and arguments may appear in any order.\n\n"
     "\"-\" is stdin for keys, filters and patches, and stdout for a new filter. stdin "
-    "can be used only once; without a file, keys are read from stdin. A filter is not "
-    "written to a terminal.";
+    "can be used only once. If no file is specified, keys are read from stdin. Filters "
+    "are never written to a terminal.";
 
 static const struct man_entry man_numbers[] = {
     { "10k 5M 2G 1T 1P",
@@ -324,8 +324,8 @@ static const struct man_entry man_recipes[] = {
       "and tabs." },
     { "--field NAME, --header",
       "Use the column with this name in the header, which is the first record of each "
-      "file, as the key. --header skips the header if the field is a number. A name "
-      "that consists of digits is a number." },
+      "file, as the key. With --field N, --header only skips the header. A FIELD that "
+      "consists only of digits is a number, not a name." },
     { "--json PATH",
       "Records are JSON values, one per line. The key is the string, number, true or "
       "false at PATH, such as .user.id, .tags[0] or .[\"a.b\"]. Strings are decoded; "

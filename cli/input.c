@@ -104,8 +104,9 @@ int input_take_stdin(void)
 {
     static bool taken;
     if (taken) {
-        return say_usage("stdin can be used only once: '-', or no file, stands for "
-                         "stdin; specify a file for the other input");
+        return say_usage(
+            "stdin can be used only once; specify a file for the other input "
+            "('-', or no file at all, means stdin)");
     }
     taken = true;
     return CLI_OK;

@@ -1,7 +1,7 @@
 /*
- * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with
- * gzip, zstd, xz, bzip2 or lz4 is detected by its first bytes and decompressed. The boundaries between files are preserved:
- * if the last line of a file has no newline, it ends at the end of the file.
+ * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with gzip,
+ * zstd, xz, bzip2 or lz4 is detected by its first bytes and decompressed. The boundaries between
+ * files are preserved: if the last line of a file has no newline, it ends at the end of the file.
  */
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H

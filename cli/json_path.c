@@ -1,14 +1,15 @@
 /*
  * json_path.c - see json_path.h.
  *
- * The text is read once, without recursion and without a copy. The parser keeps one bit per open
- * container (object or list), and the number of leading path steps that the current value matches:
+ * The text is read once, without recursion or copying. The parser stores one bit per open container
+ * (object or list), and in `on` the number of leading path steps that the current value matches:
  *
  *   (P1) A value at depth d matches the path so far if `on` == d. It is the value at the path if d is
  *        also the number of steps.
  *   (P2) Before each member or element of a container at depth d that matches, `on` becomes d + 1 if
  *        the name or position matches step d. After the member, `on` is d again.
- *   (P3) When a step matches, an earlier value is forgotten, so the last duplicate name counts.
+ *   (P3) When a step matches, the value found so far is discarded, so the last of several members
+ *        with the same name counts.
  *
  * Most bytes of JSON are in strings, which are skipped 16 bytes at a time.
  */
@@ -227,8 +228,8 @@ static bool scan_word(struct json_scan *s, const char *word)
 
 /* ---- Structure ------------------------------------------------------------------------------- */
 
-/* Returns whether a name that contains escape sequences matches. A character is never longer in
- * UTF-8 than in an escape sequence, and a sequence is at most six times as long. */
+/* Returns whether a member name that contains escape sequences matches. An escaped name is at most
+ * six times as long as the decoded name. */
 static bool scan_same_escaped(const char *name, size_t n, const char *raw, size_t len)
 {
     char copy[6 * JSON_PATH_TEXT + 2];
@@ -368,8 +369,8 @@ static bool scan_value(struct json_scan *s, bool *opened)
     return scan_next(s, true);
 }
 
-/* After a value: leaves the containers that end here. Returns false after an error. Sets *more to
- * true if another value follows. */
+/* Leaves the containers that end after the current value. Sets *more to true if another value
+ * follows. Returns false after an error. */
 static bool scan_after(struct json_scan *s, bool *more)
 {
     for (;;) {

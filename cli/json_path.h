@@ -5,8 +5,8 @@
  * path "." selects the whole text. If an object has several members of the same name, the last one
  * counts, as in most JSON parsers.
  *
- * The whole text is checked, even after the value, so that a truncated line is always detected. In
- * strings that are not the value, escaped surrogates and UTF-8 are not checked.
+ * The whole text is validated, including the part after the value, so truncated lines are always
+ * detected. In strings other than the value, UTF-8 and escaped surrogates are not validated.
  */
 #ifndef CLI_JSON_PATH_H
 #define CLI_JSON_PATH_H

@@ -15,7 +15,7 @@
 
 enum { OPTION_NAME_MAX = 32 };
 
-/* Options of other programs, and our options with the same meaning. */
+/* Names that other programs use for options, and the corresponding options. */
 static const struct nearest_synonym option_synonyms[] = {
     { "fpr", "rate" },
     { "fpp", "rate" },

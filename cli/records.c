@@ -34,9 +34,10 @@ static const struct option key_options_table[] = {
     OPT_FLAG("null", '0', nul, "records end with NUL instead of newline"),
     OPT_FLAG("length-prefixed", 0, prefixed, "records start with a 4-byte length"),
     OPT_FLAG("csv", 0, csv, "records are rows of CSV, with optional quotes"),
-    OPT_TEXT("json", 0, json, "PATH", "records are JSON; the key is at PATH: .user.id"),
+    OPT_TEXT("json", 0, json, "PATH",
+             "records are JSON; the key is at PATH, such as .user.id"),
     OPT_TEXT("field", 0, field, "FIELD",
-             "use one field as the key: its number, or its name"),
+             "field to use as the key: a number or a column name"),
     OPT_FLAG("header", 0, header,
              "the first record of each file is a header, not a key"),
     OPT_TEXT("delimiter", 0, delimiter, "C",
@@ -549,7 +550,7 @@ static bool keys_convert(enum key_form form, bg_bytes text, char *to, bg_bytes *
     return false;
 }
 
-/* What keys_make did. */
+/* The result of keys_make. */
 enum key_result {
     KEY_MADE,
     KEY_NONE, /* the record has no key, and is not an error: a blank line of JSON */
@@ -668,8 +669,8 @@ static enum key_result keys_json(const struct key_format *format, bg_bytes *text
     return keys_decode(&value, to, text) ? KEY_MADE : KEY_INVALID;
 }
 
-static const char keys_none[1] =
-    ""; /* the data of the empty keys of records without the field */
+/* Marks the empty key of a record that does not have the field: its data points here. */
+static const char keys_none[1] = "";
 
 bool keys_are_missing(const struct chunk *chunk, size_t i)
 {
@@ -742,8 +743,9 @@ static int keys_refuse_cut(const struct key_format *format, const struct chunk *
                           place, keys_show(record, shown));
 }
 
-/* Creates the keys of all records. Records without keys are removed, and the records that follow
- * move into their place: `ends` contains the new ends, and the loop reads the old ones. */
+/* Creates the keys of all records. Removes records without keys and moves the following records
+ * into their place. The loop reads the old values of `ends` and overwrites them with the new
+ * ones. */
 static int keys_make_all(const struct key_format *format, struct chunk *chunk)
 {
     const size_t count = chunk->count;

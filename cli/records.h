@@ -3,9 +3,9 @@
  *
  * A record is delimited by separators (newline or NUL), is preceded by its length (binary), or is a
  * CSV row, which may contain quoted newlines. The key is the record, one of its fields, or a value
- * in a JSON record, after the conversions that the options specify, such as trimming, lowercasing or conversion to a
- * number. The conversion is recorded in the filter file (keys_recipe) and applied again when the
- * filter is queried, so that building and querying use the same keys.
+ * in a JSON record, after the conversions that the options specify, such as trimming, lowercasing
+ * or conversion to a number. The conversion is recorded in the filter file (keys_recipe) and
+ * applied again when the filter is queried, so that building and querying use the same keys.
  *
  * Records are processed in chunks (struct chunk): blocks of memory that contain whole records and
  * fit into the CPU cache, unless a single record is larger. keys_split finds the keys in a chunk;
@@ -110,7 +110,7 @@ uint64_t chunk_lines(const struct chunk *chunk, size_t from, size_t n);
  * that may continue in the bytes that follow. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
-/* Returns whether keys are lines without conversion, so that no key can be invalid. */
+/* Returns whether keys are unconverted records, so that no key can be invalid. */
 bool keys_are_records(const struct key_format *format);
 
 /* Finds the records and keys of a chunk, and counts the odd keys. Removes records without keys:

@@ -37,7 +37,8 @@ int saving_write(struct saving *saving, bg_filter *filter, const char *path);
 /* A bg_file_progress_fn whose context is a struct progress; stops when a stop is requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);
 
-/* Warns if the filter misses its rate. `fix` is the advice, such as "increase --items". */
+/* Warns if the filter's rate is higher than requested. `fix` is the advice, such as
+ * "increase --items". */
 void saving_warn(const bg_filter_info *info, const char *fix);
 
 /* Prints a summary of the filter that is now in the file, and warns if it misses its rate. */

@@ -133,7 +133,8 @@ int service_refused(const char *about, bg_bytes text)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Refuses a server that certainly is not bloomgated. A user may lack the permission for INFO. */
+/* Returns an error if the server is not bloomgated. If the user may not run INFO, the server is
+ * accepted. */
 static int service_check(struct service_link *link)
 {
     const bg_bytes words[] = { link_word("INFO"), link_word("server") };

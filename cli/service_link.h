@@ -47,12 +47,13 @@ struct service_link {
 int service_open(const struct service_options *options, struct service_link *link);
 void service_close(struct service_link *link);
 
-/* Opens another connection that signals do not cancel, to clean up after a signal. It gives up
- * after a few seconds. Returns an exit code. */
+/* Replaces the connection with one that signals do not cancel, for cleaning up after a signal. Its
+ * requests fail after a few seconds. Returns an exit code. */
 int service_reopen(struct service_link *link);
 
-/* Sends a request and waits for its reply. argv[1] must exist. The reply is valid until the next
- * call. Reports errors, but not error replies. Returns an exit code. */
+/* Sends a request and waits for its reply. The request must have at least two words, because the
+ * cluster client reads a key from argv[1]. The reply is valid until the next call. Reports
+ * failures, but not error replies. Returns an exit code. */
 int service_ask(struct service_link *link, const bg_bytes *argv, size_t argc,
                 bg_bytes *reply);
 
@@ -60,8 +61,8 @@ int service_ask(struct service_link *link, const bg_bytes *argv, size_t argc,
  * value extends to the end of the line. */
 bg_bytes service_field(bg_bytes info, const char *name);
 
-/* Reports an error reply about `about`. Adds a hint if a permission is missing. Returns an exit
- * code. */
+/* Reports an error reply. `about` is the filter or server that it concerns. Adds a hint if a
+ * permission is missing. Returns an exit code. */
 int service_refused(const char *about, bg_bytes text);
 
 #endif

@@ -49,7 +49,7 @@ const char *spool_path(const char *path)
     return path;
 }
 
-/* Returns whether stdin was read for another argument, which also is "-". */
+/* Returns whether stdin was already read for a different argument "-". */
 static bool spool_is_other(const char *path)
 {
     for (size_t i = 0; i < spool_count; i++) {
@@ -61,7 +61,7 @@ static bool spool_is_other(const char *path)
 }
 
 /* Returns whether a path is stdin or a pipe that the shell has opened, as in <(command). A named
- * pipe is not copied, because opening it waits for a writer that may never come. */
+ * pipe is not copied, because opening it could block forever if there is no writer. */
 static bool spool_is_pipe(const char *path)
 {
     static const char opened[] = "/dev/fd/";

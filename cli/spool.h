@@ -10,8 +10,9 @@
 
 #include <stdbool.h>
 
-/* Copies the content of a pipe, or of stdin ("-"), to memory. Does nothing for other paths and on
- * later calls. Reports errors, and returns an exit code. */
+/* Copies the content of a pipe to memory; also that of stdin ("-"), unless it is a regular file
+ * that has not been read yet. Does nothing for other paths, or if the path was copied before.
+ * Reports errors, and returns an exit code. */
 int spool_read(const char *path);
 
 /* Returns the path from which to read a filter: that of the copy after spool_read, or `path`. */

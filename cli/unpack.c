@@ -35,8 +35,9 @@ struct unpacker {
 
 /* ---- Detection ------------------------------------------------------------------------------- */
 
-/* A magic number. Bit i of `any` is set if byte i may have another low half: the block size of
- * bzip2, and the number of a skippable frame, with which the output of pzstd starts. */
+/* A magic number. If bit i of `any` is set, the low four bits of byte i are ignored: they are the
+ * block size of bzip2, or the number of a skippable frame, with which the output of pzstd
+ * starts. */
 struct unpack_magic {
     enum unpack_format format;
     size_t n;
@@ -112,8 +113,9 @@ bool unpack_may_become(const char *bytes, size_t n)
     return may;
 }
 
-/* Returns whether the bytes are unlikely to be a short text. "BZh9" may be a line, but a file
- * without a newline that consists of the first five bytes of a magic number is truncated. */
+/* Returns whether bytes that match the start of a magic number are unlikely to be text. "BZh9" may
+ * be a line of text, but five or more matching bytes, or non-text bytes, indicate a truncated
+ * file. */
 static bool unpack_is_binary(const char *bytes, size_t n)
 {
     bool binary = n >= 5;

@@ -39,7 +39,7 @@ void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */
 /* One step of decompression: the input and output buffers, and how much of each was used. */
 struct unpack_step {
     const char *from;
-    size_t n, used; /* n is 0 only at the end of the input */
+    size_t n, used; /* n must be 0 only at the end of the input */
     char *to;
     size_t room, made;
     const char *why; /* the reason for a failure */

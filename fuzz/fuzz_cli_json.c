@@ -13,7 +13,8 @@
 
 #include "records.h"
 
-/* Splits a copy of the text into records. Every record has a key, or the chunk is refused. */
+/* Splits a copy of the text into records. Checks that the split either succeeds and the keys are
+ * within bounds, or fails with a message. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input", .line = 1 };

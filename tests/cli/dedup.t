@@ -77,7 +77,7 @@ $ bloomgate dedup --unordered --window 10 many
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 2.78% (target 1%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 2.78% (target 1%); new lines are wrongly dropped at that rate
 $ cat stats.json
 {"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "without_key": 0, "wrongly_dropped_expected": 720.816, "wrongly_dropped_share": 0.00556513, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
 $ python3 -c "import json; s = json.load(open('stats.json')); w = 129536 - sum(1 for _ in open('most')); assert abs(w / s['wrongly_dropped_expected'] - 1) < 0.1, w; assert s['lines'] == s['unique'] + s['duplicates'] == 300000"
@@ -124,7 +124,7 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 4.81% (target 1%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 4.81% (target 1%); new lines are wrongly dropped at that rate
 ? 5
 $ awk '!seen[$0]++' <(head -15774 many) > head.out; python3 -c "few = list(open('few')); every = list(open('head.out')); assert set(few) <= set(every) and len(few) > 0.985 * len(every), (len(few), len(every))"
 $ for options in "-n 1" "-n 10 -p 1%" "-n 1000" "-m 4k" "-n 100 -m 200" "--unordered -n 100" "--unordered -n 3k -t 8" "--unordered -m 8k"; do bloomgate dedup -q $options many > part 2> said; echo $?; grep -c 'filter is full' said; LC_ALL=C sort part | uniq -d | wc -l; done | sort | uniq -c
@@ -156,22 +156,22 @@ $ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 
 "lines": 0, "unique": 0, "duplicates": 0
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 79,890 keys), and more than 0.0001% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 54.4% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 54.4% (target 0.0001%); new lines are wrongly dropped at that rate
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 20,024 keys), and more than 0.0001% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%); new lines are wrongly dropped at that rate
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 50,805 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 6.1 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%); new lines are wrongly dropped at that rate
 $ bloomgate build -q -t 1 -n 15k tight <(seq 30000); for state in both tight; do seq 100000 100099 | bloomgate dedup -d -s $state > /dev/null; done; seq 100 | bloomgate dedup -s tight; rm both eight built tight
 ! bloomgate build: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); increase --items
 ! bloomgate dedup: 100 lines, 0 unique, 100 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%); new lines are wrongly dropped at that rate
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 29,884 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 18.2 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); new lines are wrongly dropped at that rate
 ! bloomgate dedup: 100 lines, 0 unique, 100 dropped; wrongly dropped: 0.14 expected (12.2%); blocked filter, 18.2 KiB
-! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%): new lines are now wrongly dropped at that rate
+! bloomgate dedup: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); new lines are wrongly dropped at that rate
 
 # The size of a state does not change, so a smaller --items has no effect. The note does not appear
 # if all runs have the same --items, or with -q.

@@ -278,11 +278,11 @@ $ bloomgate build -f x.bg crlf 2>&1 | head -1; bloomgate check -c x.bg crlf; cat
 bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
 2
 1
-bloomgate build: none of the records (2) has field 2; check --field and --delimiter
+bloomgate build: no record has field 2 (records read: 2); check --field and --delimiter
 ! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
 $ bloomgate build -f --csv --field 9 x.bg two 2>&1 | head -1; bloomgate check --field 2 -c x.bg two
-bloomgate build: none of the records (2) has field 9; check --field and --delimiter
-! bloomgate check: none of the records (2) has field 2; check --field and --delimiter
+bloomgate build: no record has field 9 (records read: 2); check --field and --delimiter
+! bloomgate check: no record has field 2 (records read: 2); check --field and --delimiter
 ? 3
 $ bloomgate build -f x.bg blank 2>&1 | head -1; bloomgate add x.bg blank 2>&1 | head -1; bloomgate check -c x.bg blank; bloomgate dedup -c blank 2>&1 | grep -c empty
 bloomgate build: empty keys: 1 of 3; if they are not keys, remove them from the input

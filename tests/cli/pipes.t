@@ -53,27 +53,27 @@ stdin
 
 # stdin can be used only once.
 $ bloomgate check - < f.bg
-! bloomgate check: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate check: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check - - < f.bg
-! bloomgate check: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate check: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate merge x.bg - - < f.bg
-! bloomgate merge: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate merge: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate merge --help'.
 ? 2
 $ bloomgate diff - - < f.bg
-! bloomgate diff: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate diff: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate diff --help'.
 ? 2
 $ bloomgate check --also - - keys < f.bg
-! bloomgate check: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate check: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate build x.bg - - < keys
-! bloomgate build: stdin can be used only once: '-', or no file, stands for stdin; specify a file for the other input
+! bloomgate build: stdin can be used only once; specify a file for the other input ('-', or no file at all, means stdin)
 ! Try 'bloomgate build --help'.
 ? 2
 
@@ -97,7 +97,8 @@ $ printf 'bloomgate-pointer 1\nf.bg\n' | bloomgate info -
 ! bloomgate info: stdin: not a filter in any known format
 ? 3
 
-# A closed stdout ends the command quietly; any other failed write is an error.
+# If the reader closes the pipe, the command ends without a message.
+# Any other failed write is an error.
 $ bloomgate build -q -n 10M - keys | head -c 10 | wc -c; echo ${PIPESTATUS[0]}
 10
 141
@@ -116,7 +117,7 @@ $ script -qec 'bloomgate build -q - keys; bloomgate info -' /dev/null < /dev/nul
 bloomgate build: a filter cannot be written to the terminal; redirect stdout, for example to a file
 bloomgate info: a filter cannot be read from the terminal; specify a file, or redirect stdin
 
-# Files that must be files.
+# Arguments that must be regular files.
 $ bloomgate build --checkpoint 1m - keys > x
 ! bloomgate build: --checkpoint and --resume require a file as OUT, not stdout
 ! Try 'bloomgate build --help'.

@@ -1,5 +1,5 @@
-# Tests how keys are selected in CSV, JSON Lines and text with fields, in every subcommand that
-# reads keys, and the notes about options that do not fit the input.
+# Tests the selection of keys in CSV, JSON Lines and text with fields, in every subcommand that reads
+# keys, and the notes about options that do not match the input.
 
 # ---- CSV with a header ----
 
@@ -58,7 +58,7 @@ $ (echo 'n,half'; seq 300000 | awk '{ print $1 "," int($1 / 2) }') > big.csv; fo
 150001
 150001
 
-# Parts of a file use the header at its start, which is in no part.
+# With --shard, every part uses the header at the start of the file, and no part contains it as a key.
 $ tr ',' '\t' < big.csv > big.tsv; for i in 1 2 3; do bloomgate build -q -n 150001 -p 1e-6 --field half --shard $i/3 part$i.bg big.tsv; done; bloomgate merge -q whole.bg part?.bg; seq 0 150001 | bloomgate check -c whole.bg; echo half | bloomgate check -c whole.bg
 150001
 0
@@ -69,7 +69,7 @@ $ bloomgate build -q -n 10 --csv --field half --shard 1/3 x.bg big.csv
 ? 2
 $ for i in 1 2 3; do bloomgate build -q -n 150001 -p 1e-6 --field half --shard $i/3 spart$i.bg - < big.tsv; done; bloomgate merge -q swhole.bg spart?.bg; bloomgate diff -q whole.bg swhole.bg
 
-# So does a resumed build. It refuses another column.
+# A resumed build uses the header, too, and refuses a different column.
 $ python3 -c "import sys; n = (64 << 20) // 100 + 5000; sys.stdout.writelines(['pad\tid\n'] + ['%099d\t%d\n' % (0, i) for i in range(n)]); print(n - 1, file=sys.stderr)" 2> last > first; printf 'id\tpad\n7000000\tx\nbad\tx\n' > second
 $ bloomgate build -q -n 700k -p 1e-6 --as int64 --field id --checkpoint 1ms resumed.bg first second
 ! bloomgate build: second: line 3: not valid int64: 'bad?x'; to skip such records, use --skip-invalid
@@ -192,8 +192,8 @@ b
 d	
 ! bloomgate dedup: warning: records without field 2: 2 of 5; they are not compared; check --field and --delimiter
 $ bloomgate dedup -q --json .usr.id good | cmp - good; bloomgate build -q --json .usr.id none.bg good; ls none.bg 2> /dev/null
-! bloomgate dedup: none of the records (300,000) has a value at the --json path; check the path
-! bloomgate build: none of the records (300,000) has a value at the --json path; check the path
+! bloomgate dedup: no record has a value at the --json path (records read: 300,000); check the path
+! bloomgate build: no record has a value at the --json path (records read: 300,000); check the path
 ? 2
 
 # ---- Options that contradict each other ----
@@ -221,10 +221,10 @@ $ printf 'a\r\nb\r\n' | bloomgate build -f x.bg; printf 'a\r\nb\r\n' | bloomgate
 ! bloomgate build: x.bg: scalable, 2 keys, 1.7 MiB, false-positive rate below 0.01% (target 1%), ...
 ! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
 $ printf '1,2\n3,4\n' | bloomgate build -f --csv --field 9 x.bg
-! bloomgate build: none of the records (2) has field 9; check --field and --delimiter
+! bloomgate build: no record has field 9 (records read: 2); check --field and --delimiter
 ? 3
 $ printf '\xef\xbb\xbfa\nb\n' | bloomgate build -f x.bg
-! bloomgate build: the input starts with a UTF-8 byte-order mark, which is part of the first key; if it does not belong to the key, remove it
+! bloomgate build: the input starts with a UTF-8 byte-order mark, which became part of the first key; remove the mark from the input unless it belongs to the key
 ! bloomgate build: x.bg: scalable, 2 keys, 1.7 MiB, false-positive rate below 0.01% (target 1%), ...
 $ printf 'alice,admin\nbob,user\n' | bloomgate build -f --csv x.bg
 ! bloomgate build: x.bg: scalable, 2 keys, 1.7 MiB, false-positive rate below 0.01% (target 1%), ...

@@ -435,7 +435,7 @@ $ printf 'a b c\nd\n\n' > fields; bloomgate build -q fields.bg --field 2 --delim
    b  \n  \n
 ! bloomgate build: warning: records without field 2: 2 of 3; their keys are empty; check --field and --delimiter
 $ bloomgate build -q far.bg --field 99 fields; bloomgate check -c far.bg nothing empty
-! bloomgate build: none of the records (3) has field 99; check --field and --delimiter
+! bloomgate build: no record has field 99 (records read: 3); check --field and --delimiter
 ! bloomgate check: far.bg: No such file or directory
 ? 4
 $ printf 'a\tb\n' | bloomgate build -qf tab.bg --field 2 --delimiter '\t'; echo b | bloomgate check tab.bg

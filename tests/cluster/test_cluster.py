@@ -142,7 +142,7 @@ def test_merge_is_exact(world):
 
 
 def refuse_keyrings(world, folder, text):
-    """`secrets` changes neither the target of a symbolic link, nor a file that is not a keyring, nor a keyring that has
+    """`secrets` does not change the target of a symbolic link, a file that is not a keyring, or a keyring that contains
     a different secret under the same name."""
     used = sum(node.log().count("BG.SECRET") for node in world.nodes)
     name, secret = re.search("^(.*) (.*) retired$", text, re.M).groups()

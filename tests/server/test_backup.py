@@ -116,7 +116,7 @@ def dict_of(info, fields):
 
 @alone
 def test_every_kind(program):
-    """All kinds return with the same digest and the same counters, and still work."""
+    """Filters of all kinds are restored with the same digest and counters, and remain usable."""
     with Place(program) as p, Service(program).start() as a:
         filled = fill(a)
         assert a.ask("PEXPIREAT", "bf", int(time.time() * 1000) + 3600000) == 1
@@ -152,7 +152,7 @@ def test_every_kind(program):
 
 @alone
 def test_an_imported_filter(program):
-    """A RedisBloom filter stays a RedisBloom filter."""
+    """A filter with valkey-bloom's hash (BF.INSERT ... SEED) keeps its format."""
     with Place(program) as p, Service(program).start() as a:
         assert a.ask("BF.INSERT", "v", "SEED", b"\x01" * 32, "ITEMS", "a", "b") == [1, 1]
         p.backup(a)
@@ -231,7 +231,7 @@ def test_concurrent_writers(program):
 
 @alone
 def test_a_failed_backup_leaves_nothing(program):
-    """A full disk, a signal, a stopped service: no directory remains, and the exit code shows why."""
+    """After a full disk, a signal or a stopped service, no directory remains, and the exit code shows the reason."""
     with Place(program) as p, Service(program).start() as a:
         for i in range(4):
             assert a.ask("BG.CREATE", f"big{i}", "KIND", "blocked", "CAPACITY", 20000000) == "OK"
@@ -317,7 +317,7 @@ class Proxy:
 
 @alone
 def test_ids_after_a_restart(program):
-    """After a restart, a new filter can have the ID of a deleted one. The backup does not mistake one for the other."""
+    """After a restart, a new filter can have the ID of a deleted filter. The backup does not confuse them."""
     with Place(program) as p, Service(program).start() as a:
         for name in ("first", "second", "third"):
             assert a.ask("BF.ADD", name, name) == 1
@@ -402,7 +402,7 @@ def test_existing_filters(program):
         with twin(program, a) as b:
             assert b.ask("BF.ADD", "two", "new") == 1
             text = p.restore(b, expect=1)
-            assert "two: the filter exists" in text and "nothing was restored" in text, text
+            assert "two: the filter already exists" in text and "nothing was restored" in text, text
             assert b.ask("KEYS", "*") == [b"two"]
             p.restore(b, "--skip-existing")
             assert b.ask("BF.MEXISTS", "two", "old", "new") == [0, 1]
@@ -474,17 +474,19 @@ def test_memory_limit(program):
 def test_permissions(program):
     """Passwords, users without permissions, and users that see only some filters."""
     lines = (f"user default on >{PASSWORD} +@all ~*", "user shop on >shop +@read +@write +@connection +info ~shop:*",
-             "user none on >none +ping", "protected no")
+             "user none on >none +ping", "user saver on >saver +bg.list +bg.dump +info %R~*",  # as in docs/operations.md
+             "user loader on >loader +bg.load +bg.digest +del +exists +rename +renamenx +pexpireat +info ~*", "protected no")
     with Place(program) as p, Service(program, *lines).start() as a:
         with a.connect() as c:
             assert c.ask("AUTH", PASSWORD) == "OK"
             for name in "shop:1", "shop:2", "other":
                 assert c.ask("BF.ADD", name, "x") == 1
+            assert c.ask("EXPIRE", "other", 1000) == 1
         assert "NOAUTH" in p.backup(a, "x", "--patience", "1s", expect=4)
         assert "WRONGPASS" in p.backup(a, "x", "--patience", "1s", expect=4, BLOOMGATE_PASSWORD="wrong")
         assert "NOPERM" in p.backup(a, "x", "--user", "none", "--patience", "1s", expect=3, BLOOMGATE_PASSWORD="none")
         assert os.listdir(p.folder) == []
-        p.backup(a, BLOOMGATE_PASSWORD=PASSWORD)
+        p.backup(a, "b", "--user", "saver", BLOOMGATE_PASSWORD="saver")
         text = p.backup(a, "shop", "--user", "shop", expect=1, BLOOMGATE_PASSWORD="shop")
         assert "only 2 of 3 filters" in text, text
         with twin(program, a, *lines) as b:
@@ -495,6 +497,11 @@ def test_permissions(program):
             with b.connect() as c:
                 assert c.ask("AUTH", PASSWORD) == "OK"
                 assert sorted(c.ask("KEYS", "*")) == [b"other", b"shop:1", b"shop:2"]
+            p.restore(b, "--replace", "--user", "loader", BLOOMGATE_PASSWORD="loader")
+            with b.connect() as c:
+                assert c.ask("AUTH", PASSWORD) == "OK"
+                c.ask("FLUSHALL")
+            p.restore(b, "--user", "loader", BLOOMGATE_PASSWORD="loader")
 
 
 @alone
@@ -523,7 +530,7 @@ def test_tls(program):
 
 @alone
 def test_names_in_doubt(program):
-    """A service that lost its journal accepts a backup, which ends the doubt about the restored names."""
+    """A backup can be restored to a service that lost its journal; the restored names are then no longer in doubt."""
     with Place(program) as p, Service(program).start() as a:
         assert a.ask("BF.ADD", "one", "x") == 1
         p.backup(a)

@@ -174,7 +174,7 @@ def test_reload_under_load(program):
 
 @alone
 def test_export(program):
-    """BG.SECRET requires admin permissions, and each use is logged, but never the secret."""
+    """BG.SECRET requires +bg.secret, which is in the category admin, and each use is logged, but never the secret."""
     hexadecimal = FIRST.split()[1]
     rules = {"reader": "~* +@read", "gates": "~* +@gate", "app": "~* +@all -@dangerous", "other": "~x* +@all",
              "boss": "~* -@all +bg.secret"}

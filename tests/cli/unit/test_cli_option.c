@@ -236,7 +236,8 @@ TEST(nearest__names)
         !nearest_name("an-endlessly-long-name-that-nobody-would-ever-type", names, 5));
 }
 
-/* A swap is nearer than a name that starts with the typed text, and short words need one mistake. */
+/* A swap is nearer than a name that starts with the typed text, and short words may have only one
+ * mistake. */
 TEST(nearest__prefers_likely_mistakes)
 {
     static const char *const names[] = { "protected", "port", "gate", "maxmemory",
