@@ -67,9 +67,9 @@ struct witness_errand {
     bg_err *err;
 };
 
-/* Handles the reply to HGETALL. Another client of the same service may have written the shard's first
- * witness between the node's reply and this call. A missing witness is therefore lost only if it was
- * known before the request was sent. If it became known in between, the witness is read again. */
+/* Handles the reply to HGETALL. Another thread may have written the shard's first witness after the
+ * node sent this reply. A missing witness therefore counts as lost only if it was known before the
+ * request was sent. If it became known after that, the witness is read again. */
 static void witness_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct witness_errand *e = ask->context;
@@ -234,8 +234,8 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
     return err;
 }
 
-/* Reads the witnesses of the selected shards, and reads a witness again if its first version may be
- * newer than the reply. The second reply is decisive, because the witness is then known. */
+/* Reads the witnesses of the selected shards. If the first witness of a shard may have been written
+ * after the node replied, reads it once more; a witness that is still missing is then lost. */
 static bg_err witness_load(struct sharded *filter, const bool *which,
                            char why[WITNESS_WHY], bg_errinfo *info)
 {

@@ -32,7 +32,8 @@ struct sharded {
         [SHARDS_MAX]; /* shards in doubt whose witness does not record it yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
-    bool early[SHARDS_MAX];     /* shards whose first witness may be newer than that */
+    bool early
+        [SHARDS_MAX]; /* shards whose first witness may be newer than the last read */
     uint64_t holders[SHARDS_MAX]; /* run ID of the process that served each witness */
     struct link_process served[SHARDS_MAX]; /* last answered for each shard */
     struct witness *witnesses; /* witness of each shard, if it has been read */

@@ -22,14 +22,14 @@ bool args_amount(bg_bytes argument, uint64_t *value);
 bool args_share(bg_bytes argument, double *value);
 bool args_scaled(bg_bytes argument, double *value);
 
-/* Parse a duration: 90s, 5ms, 24h. A number without a unit is in seconds, or in milliseconds. A
- * number of milliseconds must be whole. */
+/* Parse a duration: 90s, 5ms, 24h. A number without a unit is in seconds (args_seconds) or
+ * milliseconds (args_milliseconds). args_milliseconds accepts only whole milliseconds. */
 bool args_seconds(bg_bytes argument, double *value);
 bool args_milliseconds(bg_bytes argument, uint64_t *value);
 
 /* A numeric option: the range of its values, and the errors for values that cannot be parsed or are
- * out of range. Counts (args_amount) are uint64_t from `min` to `max`; shares (args_share) are doubles above 0
- * and below 1. */
+ * out of range. Counts (args_amount) are uint64_t from `min` to `max`; shares (args_share) are
+ * doubles above 0 and below 1. */
 struct args_number {
     const char *word;
     enum { ARGS_COUNT, ARGS_SHARE } type;
@@ -54,19 +54,21 @@ const char *args_option(const struct request *request, size_t *i, bool inserting
  * replaced by '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
 
-/* Does the same for the log, which shows more of a name. */
+/* Like args_show, but with a higher limit, for the log. */
 enum { ARGS_SHOW_MAX = 512 };
 const char *args_show_long(bg_bytes argument, char text[ARGS_SHOW_MAX]);
 
-/* The error for a gate's name, which is its argument. */
+/* The format of the error for the name of a gate. */
 #define ARGS_IS_GATE "'%s' is a gate, not a filter; use BG.LOOKUP"
 
-/* Sends an error if `name`, which no object has, is the name of a gate, and returns whether it did. */
+/* Sends an error if `name` is the name of a gate. Returns whether an error was sent. Call it only
+ * if no object has the name. */
 bool args_refuse_gate(struct request *request, bg_bytes name);
 
 /* Returns the object named by argv[1] if it belongs to one of `families`, a bitmask (1 << OBJECT_BF
  * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
- * returns NULL. If the name is a gate's, sends an error even if `missing` is NULL. If the object belongs to a different family, sends WRONGTYPE and returns NULL. Sets
+ * returns NULL. If the name belongs to a gate, sends an error even if `missing` is NULL. If the
+ * object belongs to a different family, sends WRONGTYPE and returns NULL. Sets
  * *sent to true if an error was sent, and to false otherwise. `sent` may be NULL only if `missing`
  * is non-NULL. */
 struct object *args_find(struct request *request, uint32_t families,

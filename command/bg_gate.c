@@ -8,7 +8,8 @@
  * "unknown".
  *
  * The reply to BG.ROW is a map from column names to values, or null if the key is absent. If the backing
- * store did not answer, the reply is an error, even if the gate fails open: null means "no row".
+ * store did not answer, the reply is an error, even if the gate fails open, because null always
+ * means that there is no row.
  */
 #include "bg_handlers.h"
 #include "store_row.h"

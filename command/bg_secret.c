@@ -2,7 +2,7 @@
  * bg_secret.c - BG.SECRET: exports the secret of a keyed filter, so that copies of the filter (BG.DUMP,
  * bloomgate cluster dump) can be queried elsewhere with a keyring.
  *
- * The reply is the only place where a host shows a secret. Therefore
+ * No other reply contains a secret. Therefore:
  *
  *   (I1) the command is in the categories admin and dangerous, but not in read or gate;
  *   (I2) the host logs the client before the reply is sent (host_ops.disclose);

@@ -39,7 +39,7 @@ enum {
     COMMAND_DEFERS =
         1u << 17, /* fast, but may have to run again on a thread that can block */
     COMMAND_UNRECORDED = 1u << 18, /* changes nothing that a journal records */
-    COMMAND_NOSCRIPT = 1u << 19    /* refused in scripts, which run without a client */
+    COMMAND_NOSCRIPT = 1u << 19    /* refused in scripts, where the client is unknown */
 };
 
 /* ACL categories. Categories that are implied by flags (read, write, fast, slow, admin, and

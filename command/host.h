@@ -129,10 +129,11 @@ struct host_ops {
     uint64_t (*ticks)(struct host *host);
 
     /* Looks up a key in gate `name`: first in its filter and then, if necessary, in its backing
-     * store. `row` is NULL, or receives the row if the key is present. This function pointer is NULL
-     * if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_ENOTSUP if there
-     * is a `row` and the gate returns none; BG_EBUSY if the backing store has to be queried, which the host does on
-     * another thread. On BG_EBUSY, send no reply, because the host will run the request again. */
+     * store. If the key is present, its row is stored in `row`, unless `row` is NULL. This function
+     * pointer is NULL if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist;
+     * BG_ENOTSUP if `row` is not NULL and the gate does not return rows; BG_EBUSY if the backing
+     * store has to be queried, which the host does on another thread. On BG_EBUSY, send no reply,
+     * because the host will run the request again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      struct store_row *row, bg_outcome *outcome, bg_errinfo *info);
 
@@ -141,9 +142,9 @@ struct host_ops {
      * if the gate does not exist; other errors if the key cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-    /* Returns whether a name that no object has is the name of a gate. Filter commands refuse such a
-     * name, because "no such filter" would read as "no such key". This function pointer is NULL if
-     * the host has no gates. */
+    /* Returns whether a name that no object has is the name of a gate. Filter commands refuse such
+     * a name, because clients would interpret "no such filter" as "no such key". This function
+     * pointer is NULL if the host has no gates. */
     bool (*is_gate)(struct host *host, bg_bytes name);
 
     /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. This

@@ -9,8 +9,8 @@
  *     LLLooooo  oooooooo
  *     111ooooo  LLLLLLLL  oooooooo
  *
- * A match of three bytes expands to at most 264 bytes, so a string whose announced size is larger
- * than that is rejected before memory is allocated.
+ * Three bytes expand to at most 264 bytes, so a string that announces a higher ratio is rejected
+ * before memory is allocated.
  */
 #include "rdb_value.h"
 
@@ -95,7 +95,7 @@ static uint64_t rdb_length(struct rdb_reader *r, int *form)
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Copies a match, which may overlap its copy. */
+/* Copies a match byte by byte, because the source and the destination may overlap. */
 static bool lzf_match(uint8_t *to, size_t *at, size_t room, size_t distance, size_t n)
 {
     if (distance > *at || n > room - *at) {
@@ -277,7 +277,7 @@ static bg_foreign_format rdb_format(uint64_t id)
     return (bg_foreign_format)0;
 }
 
-/* Reads a value that has a valid checksum and is a module's. */
+/* Reads the value of a module, after its checksum has been verified. */
 static bg_err rdb_read(struct rdb_reader *r, const struct command_settings *settings,
                        struct object **object, bg_errinfo *info)
 {

@@ -6,8 +6,8 @@
  *     for (size_t at = 0; store_row_next(&row, &at, &column);) { ... }
  *     store_row_free(&row);
  *
- * A row is a list of columns, in the order of the query. A column has a name, which other columns may
- * share, and a value, which is text as the database prints it, bytes of a binary type, or NULL.
+ * A row is a list of columns, in the order of the query. A column has a name, which need not be
+ * unique, and a value: text as the database prints it, the bytes of a binary type, or NULL.
  *
  * The columns are stored one after another in a single allocation, which grows by doubling:
  *

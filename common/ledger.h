@@ -90,8 +90,8 @@ static inline void ledger_forget(void)
 /*
  * A budget limits the memory that one request may use, in addition to the limit for all parts. While
  * a thread has a budget, its reservations in LEDGER_FILTERS and LEDGER_TRANSFERS are passed to
- * `take`, which may refuse them and then writes the reason to `why`. Released bytes are passed to
- * `give`.
+ * `take`. If `take` refuses a reservation, it writes the reason to `why`. Released bytes are passed
+ * to `give`.
  */
 struct ledger_budget {
     bool (*take)(struct ledger_budget *budget, uint64_t bytes, char why[LEDGER_WHY]);

@@ -6,9 +6,10 @@
  *   2  per letter to change, delete or insert
  *   2  the same letters in another order
  *   2  a name that starts with the typed text (at least 3 letters)
- *   3  a name that contains the typed text (at least 5 letters), or starts the typed text
- * A wrong suggestion is worse than none, so the limit is 2 (one mistake) for up to 4 letters, and 4
- * (two mistakes) for longer texts.
+ *   3  a name that contains the typed text (at least 5 letters), or with which the typed text
+ *      starts (at least 4 letters)
+ * A wrong suggestion is worse than none, so the maximum cost is 2 (one mistake) for up to 4
+ * letters, and 4 (two mistakes) for longer texts.
  */
 #include "nearest.h"
 

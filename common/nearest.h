@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* A word that other programs use, and our name for the same thing. */
+/* A word that other programs use, and the corresponding name in Bloomgate. */
 struct nearest_synonym {
     const char *word, *name;
 };

@@ -166,7 +166,7 @@ const char *number_show_rate(double rate, char text[NUMBER_TEXT])
 
 const char *number_show_rate_of(double rate, double target, char text[2 * NUMBER_TEXT])
 {
-    const double low = target / 100; /* a lower rate is not worth a number */
+    const double low = target / 100; /* lower rates are shown as "below ..." */
     char now[NUMBER_TEXT], wanted[NUMBER_TEXT];
     if (!(target > 0) || (rate > 0.9 * target && rate < 1.1 * target)) {
         (void)number_show_rate(target > 0 ? target : rate, text);

@@ -1,7 +1,7 @@
 /*
- * fuzz_server_rdb_value.c - an input is the output of DUMP, as a migration reads it from another
- * server, without its first byte and its checksum. A value that is accepted must support queries. The
- * input is also decompressed as LZF, into buffers of exactly the announced size.
+ * fuzz_server_rdb_value.c - parses the output of DUMP, as a migration reads it from another server.
+ * The harness adds the first byte and the checksum to the input. An accepted value must support
+ * queries. The input is also decompressed as LZF, into a buffer of exactly the announced size.
  */
 #define _GNU_SOURCE /* locks */
 

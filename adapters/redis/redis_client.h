@@ -14,7 +14,7 @@
 bool redis_client_may_admin(RedisModuleCtx *ctx);
 
 /* Logs that the client receives the secret of a filter, with the client's user and address. The
- * line has the highest level, so the server always writes it. */
+ * server always writes the line, because it has the highest log level. */
 void redis_client_log_secret(RedisModuleCtx *ctx, bg_bytes filter);
 
 #endif

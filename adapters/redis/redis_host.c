@@ -680,8 +680,7 @@ static void host_handle(struct redis_host *h)
         args_arity(&request);
     } else if (h->command->flags & COMMAND_ADMIN
                && !redis_client_may_admin(h->client.ctx)) {
-        reply_errorf(&request.reply,
-                     "NOPERM %s requires a user with admin permissions (REPLCONF)",
+        reply_errorf(&request.reply, "NOPERM %s requires a user that may run REPLCONF",
                      h->command->name);
     } else if (!host_keys_fit(h)) {
         reply_error(&request.reply, ARGS_WRONGTYPE);

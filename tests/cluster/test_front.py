@@ -113,8 +113,8 @@ def test_pipelines_are_batches(program):
 
 @service.alone
 def test_first_witnesses(program):
-    """A node that reports "no witness" just before the watch writes the first one has not lost it. The reply is delayed
-    until the watch has written all witnesses: first the reply before the lookup, then the reply after it."""
+    """If a node replies "no witness" just before the watch writes the first witness, it is not reported as lost. The reply
+    is delayed until the watch has written all witnesses: first the reply before the lookup, then the reply after it."""
     for late in (False, True):
         front = Front(program)
         watch, looked, written, held = set(), set(), threading.Event(), threading.Event()
