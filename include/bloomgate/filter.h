@@ -309,8 +309,9 @@ typedef struct bg_filter_info {
     uint32_t k;            /* bits per key */
     uint32_t foldable;     /* number of times the filter can be folded */
     uint64_t design_items; /* number of keys in the spec, or 0 */
-    double design_rate;    /* requested rate; if a size was requested instead, the
-                              predicted rate at design_items before any fold; or 0 */
+    double design_rate;    /* requested rate; if the spec requested a size instead, the
+                              rate predicted at design_items before any fold; 0 if
+                              unknown */
     uint64_t ones;         /* number of set bits, counters above 0, or slots in use */
     double fill;           /* `ones` as a share of all bits, counters or slots */
     bg_estimate items;     /* number of distinct keys without the canaries, estimated

@@ -73,7 +73,7 @@ BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t
 
 /* ---- Health ---------------------------------------------------------------------- */
 
-/* How urgently a filter needs attention. */
+/* The urgency with which a filter needs attention. */
 typedef enum bg_health {
     BG_HEALTH_FINE = 0,
     BG_HEALTH_WATCH = 1, /* rebuild the filter when convenient */
@@ -96,14 +96,15 @@ typedef enum bg_health {
  */
 BG_API bg_health bg_filter_health(const bg_filter_info *info);
 
-/* Compares a rate with the requested rate; 0 as the requested rate means that it is unknown.
- * Thread safety: MT-Safe. */
+/* Compares a rate with the requested rate. If `target` is 0, the requested rate is unknown, and the
+ * result is BG_HEALTH_FINE. Thread safety: MT-Safe. */
 BG_API bg_health bg_health_of_rate(double rate, double target);
 
 /*
- * Compares the number of keys with the capacity; 0 as the capacity means that it is unknown or
- * unlimited. BG_HEALTH_WATCH means that the filter is nearly full or full, and BG_HEALTH_ACT that
- * it certainly holds more keys than it was designed for. Thread safety: MT-Safe.
+ * Compares the number of keys with the capacity. If `capacity` is 0, it is unknown or unlimited,
+ * and the result is BG_HEALTH_FINE. BG_HEALTH_WATCH means that the filter is nearly full or full,
+ * and BG_HEALTH_ACT that it almost certainly holds more keys than it was designed for. Thread
+ * safety: MT-Safe.
  */
 BG_API bg_health bg_health_of_items(bg_estimate items, uint64_t capacity);
 

@@ -94,8 +94,9 @@ typedef struct bg_spec {
                         collide. Not supported for static kinds and windows */
     uint32_t
         canaries; /* number of canaries (file_tools.h) that will be added. The filter
-                     has space for them in addition to `items`, and does not count
-                     them as keys. Ignored for windows, which forget them */
+                     reserves space for them if they are more than 1% of `items`, or
+                     if its kind has a fixed capacity, and does not count them as
+                     keys. Ignored for windows, which forget them */
     uint64_t max_bytes; /* refuse filters above this size; 0 means no limit */
     bg_hash_spec hash;  /* all zero selects `fast` with seed 0 */
     const bg_allocator *allocator; /* NULL selects memory from the OS, in 2 MiB pages

@@ -12,8 +12,9 @@
  * dozen keys, the rate can differ from its mean by a third. An operator cannot change that, and a
  * rebuild with the same keys gives the same filter. Therefore the rule uses the lower of two
  * rates: the rate at the current fill, and the mean rate of filters with as many keys as the lower
- * bound of the estimated number of keys. In large filters, the two rates are almost equal. The second rate is not
- * used if the filter certainly holds too many keys, nor for composed and sharded filters, whose parts are larger.
+ * bound of the estimated number of keys. In large filters, the two rates are almost equal. The
+ * second rate is not used if the filter certainly holds too many keys, or for composed and sharded
+ * filters, whose parts are larger.
  *
  * Keys. The number of keys is an estimate that varies by a few percent. The margin, and the use of
  * the lower bound, keep a filter at its planned size from switching between two states.

@@ -472,7 +472,7 @@ static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo
     return BG_OK;
 }
 
-/* Returns for how many canaries a filter of `items` keys needs space. */
+/* Returns the number of canaries for which a filter of `items` keys must reserve space. */
 static uint64_t solve_canaries(const bg_spec *spec, uint64_t items)
 {
     const bool limited = (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_FILLS_UP) != 0;

@@ -246,7 +246,7 @@ static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
     return false;
 }
 
-/* Notes a key that is a false positive. */
+/* Records that a key is a false positive. */
 static void gate_note_wasted(bg_gate *gate, bg_bytes key)
 {
     const uint64_t place = gate_place(gate, key);

@@ -113,8 +113,9 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* Adds the statistics of one filter. *judged is the combined rate for the health rule. During a migration, the new base contains some of the old
- * base's keys, so only the larger of the two key counts is used. */
+/* Adds the statistics of one filter. *judged is the combined rate for the health rule. During a
+ * migration, the new base contains some of the old base's keys, so only the larger of the two key
+ * counts is used. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
                        const bg_filter_info *info, bg_estimate *bases, double *judged)
 {

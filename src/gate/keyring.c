@@ -276,8 +276,8 @@ enum { KEYRING_ATTEMPTS = 100 };
 
 static const char keyring_heading[] = "# bloomgate keyring: NAME SECRET [retired]\n";
 
-/* The line to append. A line without a secret gets a random one, and becomes current. A line with a
- * secret is retired, so that new filters do not use it. */
+/* The line to append. If `secret` is NULL, a random secret is created, which becomes current.
+ * Otherwise the line is marked as retired, so that new filters do not use its secret. */
 struct keyring_line {
     const char *name;
     const uint8_t *secret; /* NULL for a random secret */

@@ -186,8 +186,8 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     return rate < 1 ? rate : 1;
 }
 
-/* Returns the probability that a key sets a given bit. The probability of the opposite would lose
- * all digits of this one in filters of 2^53 bits. */
+/* Returns the probability that a key sets a given bit. Computing it as 1 minus the probability of a
+ * miss would lose all digits in filters of 2^53 bits or more. */
 static double model_hit_bit(const struct bgi_model *m)
 {
     double used = m->active / (double)m->lanes;

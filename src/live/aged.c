@@ -615,8 +615,8 @@ static double aged_same(const struct window_shape *shape, double lambda)
     return fmin(1, fmax(0, sum));
 }
 
-/* Returns the mean number of keys per block in the slices of the fullest run of k slices. `fills` is
- * ordered from young to old. The mean of the logarithms is low for a run with an empty slice. */
+/* Returns the geometric mean of the numbers of keys per block in the fullest run of k slices.
+ * `fills` is ordered from young to old. A run with an empty slice has the mean 0. */
 static double aged_fullest(const struct window_shape *shape, const double *fills)
 {
     const uint32_t k = shape->part.k;
@@ -635,8 +635,8 @@ static double aged_fullest(const struct window_shape *shape, const double *fills
 /*
  * Returns the rate of a window with n keys. If each period has the same number of keys, the model
  * gives the rate. If one period received most keys, all slices of one run contain the same keys,
- * and this run alone determines the rate. Between these extremes, the rate is at most the rate of
- * the model times the factor by which the fullest run exceeds an average run.
+ * and this run alone determines the rate. Between these extremes, returns an upper bound: the rate
+ * of the model times the ratio of the rates of the fullest run and an average run.
  */
 static double aged_rate_now(const struct window_shape *shape, double n,
                             const double *fills)

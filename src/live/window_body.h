@@ -29,7 +29,7 @@ struct window_shape {
     uint32_t layers; /* maximum number of overflow layers; 0 for aged windows */
     uint64_t period_items;
     double
-        rate; /* design rate; while planning, the predicted rate if all periods are full */
+        rate; /* design rate; during planning, the predicted rate with full periods */
     uint64_t bytes;
     uint32_t places; /* a place is reused after this number of periods */
     uint32_t slices; /* number of slices in the ring, a multiple of k (aged only) */

@@ -17,7 +17,7 @@ static bg_filter *filled(bg_kind kind, uint64_t items, uint64_t keys, uint32_t f
     return filter;
 }
 
-/* A variable, because constants have more digits on some machines. */
+/* A variable, because some compilers evaluate constants with extra precision. */
 static const double one_percent = 0.01;
 
 static bg_filter_info info_of(const bg_filter *filter)
@@ -115,7 +115,8 @@ TEST(judge__resized)
     bg_filter_free(filter);
 }
 
-/* In a small filter, the rate differs from its mean by chance. */
+/* In a small filter, the rate can differ from its mean by chance. That alone is never
+ * BG_HEALTH_ACT. */
 TEST(judge__chance)
 {
     unsigned above = 0;

@@ -544,7 +544,7 @@ TEST(keyring__import_adds_a_retired_secret)
     secret_of(SECOND, secret);
     CHECK_OK(bg_keyring_import(path, "other", secret, NULL));
     (void)read_bytes(path, before, sizeof before);
-    CHECK_OK(bg_keyring_import(path, "other", secret, NULL)); /* already there */
+    CHECK_OK(bg_keyring_import(path, "other", secret, NULL)); /* already in the file */
     (void)read_bytes(path, after, sizeof after);
     CHECK_STR(after, before);
     ring = must_open(path);
