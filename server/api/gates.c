@@ -152,7 +152,7 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
     json_text(json, "last_failure", about->build_text[0] ? about->build_text : NULL);
 }
 
-/* Returns why the source cannot be used, without the prefix "source: ". */
+/* Returns the reason why the source cannot be used, without the prefix "source: ". */
 static const char *gates_reason(const struct gate_about *about)
 {
     const char *text = about->source_text;

@@ -1,8 +1,8 @@
 /*
  * api/keys.c - POST /api/v1/filters/NAME/check and /add: accepts keys as JSON, lines of text or
  * lines of JSON, and returns a result for each key in the same format. GET .../check?key=KEY&key=...
- * accepts keys in the query, whose length limits their number. The filter may be a cluster filter
- * (fronts.h).
+ * accepts keys in the query string; the maximum length of the request line limits their number. The
+ * filter may be a cluster filter (fronts.h).
  */
 #include "api/handlers.h"
 

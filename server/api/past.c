@@ -177,7 +177,7 @@ static void history_write(struct json *json, const char *(*name_of)(size_t i),
     json_close(json, '}');
 }
 
-/* What a request for the history is about: the service, a filter or a gate. */
+/* The subject of a request for the history: the service, a filter or a gate. */
 struct history_wanted {
     bool has_filter, has_gate;
     bg_bytes filter;

@@ -135,7 +135,8 @@ static void service_ready(struct web_request *request)
 
 /* ---- Info -------------------------------------------------------------------------------------- */
 
-/* Writes the operations that the user may perform on filters and gates with a suitable name. */
+/* Writes the operations that the user's permissions allow, on filters and gates whose names match
+ * the user's patterns. */
 static void info_user_can(struct json *json, const struct web_request *request)
 {
     static const struct {

@@ -3,7 +3,7 @@
  *
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
  * created or uses them. Their number, memory and keys are summed for all users in one pass over all
- * filters. Queries and adds are those of the user's own requests (user_count).
+ * filters. Queries and adds count only the user's own requests (user_count).
  */
 #include "api/handlers.h"
 #include "core/server.h"

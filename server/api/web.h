@@ -231,7 +231,7 @@ void web_json_filter(struct json *json, struct web_request *request,
 bool web_answer_filter(struct web_request *request, bg_bytes name, int status);
 
 /* Read query parameters: a number within bounds (default: `usual`), a flag or text. Numbers may have
- * units, as `parse` accepts them: args_amount in web_count, and any function of args.h in web_real.
+ * units: web_count parses them with args_amount, and web_real with `parse`, a function of args.h.
  * These functions return false after sending a 400 response. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);

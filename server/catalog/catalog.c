@@ -521,8 +521,8 @@ static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
     return BG_OK;
 }
 
-/* Checks whether a new object of this size may take the place of `before`, which may be NULL.
- * `present` is the same, or NULL if `before` has expired. */
+/* Checks whether a new object of this size may replace `before`, the entry that has the name, or
+ * NULL. `present` is NULL if `before` is NULL or has expired; otherwise it is equal to `before`. */
 static bg_err catalog_admit(const struct catalog *catalog, struct entry *present,
                             const struct entry *before, uint64_t bytes,
                             const struct catalog_terms *terms, bg_errinfo *info)
@@ -906,8 +906,8 @@ uint64_t catalog_bytes(const struct catalog *catalog)
     return atomic_load_explicit(&catalog->bytes, memory_order_relaxed);
 }
 
-/* Records the size of an object. The size is computed before the lock is taken, because that may
- * have to wait for the object's own lock. */
+/* Records the size of an object. The caller computes the size before this function takes the lock,
+ * because computing it may block on the object's own lock. */
 static void catalog_charge(struct catalog *catalog, struct entry *entry, uint64_t bytes)
 {
     pthread_mutex_lock(&catalog->lock);

@@ -111,8 +111,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 void catalog_free(struct catalog *catalog);
 void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
 
-/* Reports every change in the number or the size of the objects under a name. Called under the
- * catalog's lock. */
+/* A callback that receives every change of the number or total size of filters, with the name of
+ * the changed filter. Called under the catalog's lock. */
 struct catalog_watch {
     void (*changed)(void *context, bg_bytes name, int64_t names, int64_t bytes);
     void *context;
@@ -148,8 +148,8 @@ struct catalog_terms {
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
     uint64_t most;    /* maximum number of names after the change; 0 means no limit */
-    /* Unless NULL, is called before the change, with the number of added names and the number of
-     * added bytes. The change is made only if this function returns BG_OK. */
+    /* Called before the change with the numbers of added names and bytes, unless NULL. The change
+     * is made only if this function returns BG_OK. */
     bg_err (*admit)(void *context, int64_t names, int64_t bytes, bg_errinfo *info);
     void *context;
 };

@@ -252,8 +252,8 @@ static void info_quota(void *context, const struct user *user, const char *const
     }
 }
 
-/* Writes the usage of users with a quota. A user that may not read all filters sees only its own
- * usage. */
+/* Writes the usage of users with a quota. For a user that may not read all filters, writes only
+ * the user's own usage. */
 static void info_quotas(const struct session *session, struct buffer *out)
 {
     const struct user *user = session->client->user;

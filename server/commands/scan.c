@@ -5,7 +5,7 @@
  * never reused, so a scan returns every name that exists throughout the scan, and none twice.
  *
  * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that copies
- * all filters can tell whether it has copied each of them, whatever their names are by then.
+ * all filters can detect which filters it has already copied, even if they have been renamed.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
@@ -75,13 +75,13 @@ static bool scan_read(struct request *request, struct scan *scan)
     return true;
 }
 
-/* Returns the state of a filter: "complete", or why its content is unknown. */
+/* Returns the state of a filter: "complete", "locked" if its secret is missing, or "unknown". */
 static const char *scan_state(const struct object *object)
 {
     return object_is_whole(object) ? "complete" : object->locked ? "locked" : "unknown";
 }
 
-/* Sends an entry of a reply: its name, or its ID, name, expiry and state. */
+/* Adds an entry to a reply: only its name or, if `whole` is set, its ID, name, expiry and state. */
 static void scan_send(struct request *request, struct entry *entry, bool whole)
 {
     const bg_bytes name = catalog_name(entry);

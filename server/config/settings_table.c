@@ -129,8 +129,8 @@ static const struct setting settings_rows[] = {
         "only the service crashes, nothing is lost in any mode."),
     ROW(snapshot_interval, "snapshot-interval", SECONDS, "15m", 0, 30 * DAY, LIVE, "TIME",
         "How often changed filters are written to a snapshot (0: only when the journal reaches "
-        "snapshot-journal-size). Shutdown writes none, because the journal contains all changes; use SHUTDOWN SAVE "
-        "for a faster start."),
+        "snapshot-journal-size). Shutdown writes no snapshot, because the journal contains all changes; SHUTDOWN SAVE "
+        "writes one, which makes the next start faster."),
     ROW(snapshot_journal_size, "snapshot-journal-size", BYTES, "256Mi", MI, TI, LIVE, "SIZE",
         "Journal size at which a snapshot is written. The limit also bounds the startup time."),
     CHOICE(loading, "loading", "maybe", START, loading_names,

@@ -405,7 +405,8 @@ bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
         const size_t used = strlen(why);
         if (!settings_gate_word(gate, line->words[i], one)) {
             good = false;
-            if (used + strlen(one) + 2 < SETTINGS_WHY) { /* never part of a message */
+            if (used + strlen(one) + 2
+                < SETTINGS_WHY) { /* omit messages that do not fit */
                 char *to = stpcpy(why + used, used ? "; " : "");
                 memcpy(to, one, strlen(one) + 1);
             }
@@ -468,7 +469,7 @@ static bool settings_value_filter(struct settings_draft *draft, const char *wher
 
 /* ---- Options ------------------------------------------------------------------------------ */
 
-/* Settings of Redis and other services, and our settings for the same purpose. */
+/* Names of settings in Redis and other services, and the corresponding settings. */
 static const struct nearest_synonym settings_value_synonyms[] = {
     { "save", "snapshot-interval" },
     { "save-interval", "snapshot-interval" },

@@ -26,7 +26,8 @@ enum { TLS_FILES = 3 };
 size_t tls_check(const char *cert, const char *key, const char *ca,
                  char why[TLS_FILES][SETTINGS_WHY]);
 
-/* Returns whether a certificate file, which can be read, is valid at this time. If not, sets `why`. */
+/* Returns false and sets `why` if a readable certificate is expired or not valid yet; otherwise
+ * returns true. */
 bool tls_is_valid_now(const char *cert, char why[SETTINGS_WHY]);
 
 /* Connections may outlive `tls`, which may be NULL. */

@@ -544,7 +544,8 @@ static bool user_over_quota(const struct user *user)
     return false;
 }
 
-/* Counts before checking, so that at most one of two threads that need the last bytes succeeds. */
+/* Adds the bytes before checking the limit, so that if two threads need the last bytes, at most one
+ * succeeds. */
 bool user_reserve(const struct user *user, uint64_t bytes)
 {
     struct user_state *state = user->state;

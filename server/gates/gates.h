@@ -5,7 +5,7 @@
  *     struct gates *gates;
  *     gates_create(&options, &gates, &why);
  *     gates_add(gates, &settings, &why);                       // starts its threads
- *     gates_lookup(gates, "products", 8, key, len, &row, &outcome, &why);
+ *     gates_lookup(gates, name, key, &row, &outcome, &why);
  *
  * Phases of a gate:
  *
@@ -135,7 +135,8 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct store_row *row);
  * failure. Never waits. */
 void gates_abandon(struct gates_ticket *ticket);
 
-/* Checks that a gate may return rows, which its operator allows with rows=yes. Errors: BG_ENOTFOUND; BG_ENOTSUP. */
+/* Checks that a gate may return rows (rows=yes). Errors: BG_ENOTFOUND; BG_ENOTSUP without
+ * rows=yes. */
 bg_err gates_check_rows(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 /* Records that the caller has written a key to the source. Lookups that start after this call find the key. */

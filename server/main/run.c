@@ -284,8 +284,8 @@ static bool server_say_data(bg_err err, const char *why)
     return false;
 }
 
-/* Warns if a filter has the name of a gate. The filter was created before the gate was configured.
- * No filter is removed while filters are being loaded, so the lookup needs no batch. */
+/* Warns if a filter, created before the gate was configured, has the name of a gate. The lookup
+ * needs no batch, because no filter is removed during startup. */
 static void server_warn_of_name(void *context, const struct gate_about *about)
 {
     const struct server *server = context;
@@ -617,9 +617,9 @@ static bool server_start_workers(struct server *server)
            || server_say("workers", "cannot start a thread");
 }
 
-/* Allocations below this size are counted, but refused only if a user's quota is exceeded. They are the library's buffers for
- * reading and writing files, and small filters. For these allocations, it is enough to check before
- * each command whether the ledger is full. */
+/* Allocations below this size are counted, but refused only if a user's quota would be exceeded.
+ * They are the library's buffers for reading and writing files, and small filters. For these
+ * allocations, it is enough to check before each command whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static bool server_take(void *context, size_t bytes)

@@ -2,8 +2,9 @@
  * watched_gates.c - see watched_gates.h.
  *
  * A point of the history contains rates per second, computed from the counters of the last step, and current values.
- * A value is NaN if it is unknown: rates in the first step, the mean duration of a query if there was none, and the
- * false-positive rates until there is a filter or an absent key.
+ * Unknown values are NaN: rates in the first step, the mean query time in a step without queries,
+ * the predicted rate while there is no filter, and the observed rate before the first lookup of an
+ * absent key.
  */
 #include "observe/watched_gates.h"
 

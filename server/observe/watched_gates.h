@@ -1,8 +1,10 @@
 /*
- * watched_gates.h - what the observer knows about gates: the statistics of their filters, and a history for charts.
+ * watched_gates.h - the observer's data about gates: the statistics of their filters, and a history
+ * for charts.
  *
  * There are few gates, and they are never removed, so a list is enough. The first WATCHED_GATES gates have a history,
- * which starts with the service: a gate's charts are complete when its page is opened for the first time.
+ * which starts with the service, so the charts are complete even when a page is opened for the
+ * first time.
  *
  * Thread safety: the caller holds the observer's lock.
  */
@@ -37,7 +39,7 @@ struct watched_gates {
 struct watched_gate *watched_gate_find(const struct watched_gates *gates,
                                        const char *name);
 
-/* Returns the gate with this name, which is added if it is missing; NULL if out of memory. */
+/* Returns the gate with this name, adding it if it is missing. Returns NULL if out of memory. */
 struct watched_gate *watched_gate_get(struct watched_gates *gates, const char *name);
 
 /* Adds a point to the history of a gate. */

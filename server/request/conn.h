@@ -61,8 +61,8 @@ struct protocol {
     void (*more)(struct conn *conn);
     /* Called when the connection is freed. */
     void (*end)(struct conn *conn);
-    /* Complete error replies for a connection that cannot be opened: there are maxclients clients
-     * already, or not enough memory. */
+    /* Complete error replies for a connection that cannot be opened, because maxclients is reached
+     * (too_many) or memory is exhausted (no_memory). */
     const char *too_many, *no_memory;
 };
 

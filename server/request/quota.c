@@ -120,7 +120,7 @@ void quota_begin(struct quota *quota, struct session *session)
     if (!user || !user_has_quota(user)) {
         return;
     }
-    if (!user_has_usage(user)) { /* the user was defined a moment ago */
+    if (!user_has_usage(user)) { /* the user was added by a reload just now */
         quota_count_user(session->server, user);
     }
     quota->user = user;

@@ -3,10 +3,11 @@
  *
  * A request of a user with a quota runs with a budget (ledger.h): memory that it allocates for
  * filters is reserved from the user's quota before it is allocated, so concurrent requests cannot
- * exceed the quota together. The reservation ends with the request. By then, the catalog counts
- * the memory:
+ * exceed the quota together. The reservation ends with the request. By that time, the catalog
+ * has counted the memory:
  *
- *   (Q1) a new object is checked and counted under the catalog's lock, when it gets its name;
+ *   (Q1) a new object is checked and counted under the catalog's lock, when it is added under its
+ *        name;
  *   (Q2) an object that has grown is measured before the reservation ends;
  *   (Q3) all objects are measured once a second, which also covers changes by other users.
  *
@@ -30,7 +31,7 @@ struct quota {
 /* Starts a request of the session's client. */
 void quota_begin(struct quota *quota, struct session *session);
 
-/* Ends a request. `name` is the filter that it changed, or NULL if several could have changed. */
+/* Ends a request. `name` is the name of the changed filter, or NULL if several may have changed. */
 void quota_end(struct quota *quota, struct session *session, const bg_bytes *name);
 
 /* Sets the terms for adding an object in the current request. */
@@ -39,7 +40,8 @@ void quota_terms(const struct session *session, struct catalog_terms *terms);
 /* Makes the catalog report changes to the users. Call it once, when both have been created. */
 void quota_watch(struct server *server);
 
-/* Counts the filters of users that have not been counted yet. Call it after users_load. */
+/* Initializes the usage of users whose filters have not been counted yet. Call it after
+ * users_load. */
 void quota_count(struct server *server);
 
 #endif

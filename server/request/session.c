@@ -787,7 +787,7 @@ static void session_note_time(struct session *session, const struct request *req
     }
 }
 
-/* Counts the keys of a request, or of n requests with one key each. */
+/* Counts the keys of a request or, if `many` is set, of n requests with one key each. */
 static void session_count_keys(struct session *session, const struct request *request,
                                bool many, size_t n)
 {
@@ -802,7 +802,7 @@ static void session_count_keys(struct session *session, const struct request *re
     }
 }
 
-/* Returns whether a quota of the user limits the filters that a command may create or enlarge. */
+/* Returns whether a command may create or enlarge filters and its user has a quota. */
 static bool session_has_quota(const struct session *session,
                               const struct command *command)
 {

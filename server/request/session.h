@@ -122,8 +122,9 @@ bg_err session_drop(struct session *session, bg_bytes name,
  * Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
-/* Checks that a new filter may use a name: the name is in the catalog, or it is not a gate's.
- * Otherwise the filter would answer "no" for keys in the gate's database. Errors: BG_ENOTSUP. */
+/* Checks that a filter may be created under a name. The name of a gate is refused, unless a filter
+ * with this name already exists: the new filter would answer "no" for keys in the gate's database.
+ * Errors: BG_ENOTSUP. */
 bg_err session_no_gate(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with this name (host->ops->find returns its object), or NULL if there is
@@ -192,9 +193,9 @@ struct front;
 /* Checks the insert rate of the client's user. Returns false if the client has to wait. */
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 
-/* Counts keys that the client's user looked up, keys that it added to objects (host.added), and `adds`
- * other keys that it added. The counts are passed to user_count at
- * the end of the batch, so that requests of a pipeline do not each update shared memory. */
+/* Counts `queries` keys that the client's user looked up, and `adds` keys that it added elsewhere,
+ * in addition to keys added to objects (host.added). Passes the counts to user_count at the end of
+ * the batch, so that the requests of a pipeline do not each update shared memory. */
 void session_count(struct session *session, uint64_t queries, uint64_t adds);
 
 /* Forwards a request, or a run of requests (front_run), to a cluster. Call this function on a job

@@ -38,8 +38,8 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
 void key_columns_free(struct key_columns *columns);
 
 /* Returns the default lookup query: SELECT SELECTED FROM table WHERE column COMPARISON LIMIT 1, where SELECTED is "1" or
- * "*", and COMPARISON is, for example, "= $1". If there are several columns, their queries are combined with UNION ALL. The caller frees the
- * result. Returns NULL if out of memory. */
+ * "*", and COMPARISON is, for example, "= $1". If there are several columns, their queries are
+ * combined with UNION ALL. The caller frees the result. Returns NULL if out of memory. */
 char *key_columns_lookup(const struct key_columns *columns, const char *selected,
                          const char *comparison);
 

@@ -147,8 +147,9 @@ bg_err source_keys_rewind(void *context, bg_errinfo *info);
  * connected. */
 enum key_form source_form(const struct source *source);
 
-/* Looks up a key within the timeout. If the key is present, fills in `row`, which may be NULL, with the first row that
- * `lookup` returns. If the result is BG_STORE_ERROR, `info` contains the reason. */
+/* Looks up a key within the timeout. If the key is present, stores the first row that `lookup`
+ * returns in `row`, unless `row` is NULL. If the result is BG_STORE_ERROR, `info` contains the
+ * reason. */
 bg_store_answer source_ask(struct source *source, const void *key, size_t len,
                            struct store_row *row, bg_errinfo *info);
 

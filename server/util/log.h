@@ -135,7 +135,7 @@ uint64_t log_dropped(void);
     X(SNAPSHOT, "snapshot", INFO)  /* a snapshot was written */                        \
     X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
-    X(SECRET, "secret", WARNING)   /* a client read a filter's secret */               \
+    X(SECRET, "secret", WARNING)   /* a client received a filter's secret */           \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
     X(SOURCE, "source", WARNING)   /* a gate's database or a cluster is unavailable */ \
     X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */    \

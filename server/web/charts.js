@@ -375,7 +375,7 @@ export function rateRows(id, rates) {
   ].filter(([, , , value]) => value !== undefined);
   const values = rows.flatMap(([, , , v]) => (v === null || v === undefined ? []
     : typeof v === "number" ? [v] : [v.value, v.low, v.high])).filter((v) => v > 0);
-  // An almost empty filter has a tiny rate, which is drawn at the left end instead of flattening all others.
+  // The tiny rate of an almost empty filter is drawn at the left end, so that it does not compress the other rates.
   const least = (rates.target || Math.max(...values, 0.01)) / 1000;
   const low = 10 ** Math.floor(Math.log10(Math.max(least, Math.min(...values, 0.01))) - 0.15);
   const high = Math.min(1, 10 ** Math.ceil(Math.log10(Math.max(...values, low * 10)) + 0.15));

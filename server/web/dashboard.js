@@ -38,7 +38,7 @@ const PAGES = [
   { id: "server", name: "Server", icon: "server", view: server },
 ];
 
-// Pages about one thing, each with the page that lists all of them.
+// Pages about one object, each with the page that lists all objects of its type.
 const DETAILS = {
   filter: { view: filter, above: PAGES[0], all: "All filters", none: "Filter not found" },
   gate: { view: gate, above: PAGES[1], all: "All gates", none: "Gate not found" },
@@ -227,7 +227,7 @@ function drawNow() {
       banner(),
       h("div", { class: `page page-${state.view === missing ? "missing" : state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
     h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), said(note.text)))),
-    // Drawn at once: the browser ignores Enter until the button of the form is enabled.
+    // drawNow, not draw: the browser ignores Enter until the form's button is enabled.
     state.question && questionDialog(state.question, closeQuestion, drawNow),
     state.helping && helpDialog(),
   ]);

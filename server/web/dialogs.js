@@ -1,8 +1,8 @@
-// dialogs.js - modal dialogs: questions, forms, and the keyboard inside them.
+// dialogs.js - modal dialogs: questions, forms, and keyboard navigation.
 //
 // A question is { title, text, button, act }, and optionally
 //   plain     true: the operation is not destructive, so its button is not red
-//   confirm   a word that must be typed before the button works
+//   confirm   a word that must be typed to enable the button
 //   fields    [{ name, label, hint, value, options, optional }]; options: [[value, text]] makes a list
 // `act` gets the values of the fields by name. While it runs, the dialog stays open; if it throws, the dialog shows
 // the message and can be submitted again.
@@ -37,7 +37,7 @@ export function modal(id, className, close, ...children) {
 
 let opener = null; // the element that had the focus before the dialog
 
-// Call before the page is rendered; the result is for dialogsAfter.
+// Remembers the focused element. Call before the page is rendered, and pass the result to dialogsAfter.
 export function dialogsBefore() {
   const open = document.querySelector("dialog[open]") !== null;
   if (!open) {

@@ -10,7 +10,7 @@ const KINDS = ["blocked", "classic", "partitioned", "split", "register", "counti
 
 const pathOf = (filter) => `api/v1/filters/${format.segment(filter.name, filter.name_base64)}`;
 
-// Returns the number in a field. The service never sees text that is not a number.
+// Returns the number in a field. Throws an error if the text is not a number.
 function number(what, text, parse, expected) {
   const value = parse(text);
   if (Number.isNaN(value)) {
@@ -32,7 +32,7 @@ export function askCreate({ ask, api, tell, goto }) {
     title: "New filter", button: "Create filter", plain: true,
     fields: [
       { name: "name", label: "Name" },
-      { name: "kind", label: "Kind", value: "auto", options: [["auto", "automatic"], ...KINDS.map((kind) => [kind, kind])], hint: "The planner compares the kinds." },
+      { name: "kind", label: "Kind", value: "auto", options: [["auto", "automatic"], ...KINDS.map((kind) => [kind, kind])], hint: "See the planner for a comparison." },
       { name: "capacity", label: "Keys", value: "1M", hint: "The number of distinct keys, such as 250000, 1M or 1e6." },
       { name: "rate", label: "False-positive rate", value: "1%", hint: "The target, such as 1% or 0.001.", optional: true },
       { name: "memory", label: "Memory", value: "", hint: "A fixed size instead of a rate, such as 64Mi.", optional: true },
@@ -48,7 +48,7 @@ export function askCreate({ ask, api, tell, goto }) {
 export function askRename(filter, { ask, api, tell, goto }) {
   ask({
     title: "Rename this filter?", button: "Rename", plain: true,
-    text: "Clients that use the old name will not find the filter. Its keys and settings do not change.",
+    text: "Clients that use the old name will no longer find the filter. Its keys and settings do not change.",
     fields: [{ name: "name", label: "New name", value: filter.name_base64 === undefined ? filter.name : "" }],
     act: async ({ name }) => {
       const made = await api.patch(pathOf(filter), { name });

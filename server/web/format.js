@@ -76,7 +76,7 @@ export function bytes(x) {
   return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
-// A false-positive rate: 0.751%. Rates below one in a billion are not worth their digits.
+// A false-positive rate: 0.751%. Rates below 1e-9 are shown as "< 0.0000001%".
 export function rate(x) {
   if (!known(x)) {
     return UNKNOWN;
@@ -88,13 +88,14 @@ export function rate(x) {
   return `${text.includes("e") ? Number(text).toFixed(12).replace(/0+$/, "") : text}%`;
 }
 
-// A target, as it was requested: a filter for 1% may have a design rate of 0.99%.
+// A target, rounded to the rate that was probably requested: a filter for 1% may report a target of 0.99%.
 export function target(x) {
   const nice = known(x) && x > 0 ? [1, 2].map((digits) => Number(x.toPrecision(digits))).find((value) => Math.abs(value / x - 1) < 0.02) : undefined;
   return rate(nice ?? x);
 }
 
-// Returns a function that formats rates next to a target. Rates below a thousandth of the target need no digits.
+// Returns a function that formats rates next to a target. Rates below a thousandth of the target are shown as a limit,
+// such as "< 0.001%".
 export function rateUnder(limit) {
   return (x) => (known(x) && limit && x > 0 && x < limit / 1000 ? `< ${target(limit / 1000)}` : rate(x));
 }

@@ -1,5 +1,5 @@
-// gate_parts.js - what the list of gates and the page of a gate have in common: badges, numbers, outcomes, and the
-// question before a rebuild.
+// gate_parts.js - elements shared by the list of gates and the page of a gate: badges, numbers, outcomes, and the
+// confirmation before a rebuild.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";

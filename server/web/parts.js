@@ -48,7 +48,7 @@ export function healthWords(health, part = null) {
   return health.reasons.map((reason) => (reason.code === "fill" ? fill : REASONS[reason.code] || reason.code)).join(", ");
 }
 
-// Returns a filter whose target is the rate that was requested, if it is known. The rate at capacity may be much lower.
+// Returns a copy of a filter whose target is the requested rate, if it is known.
 export const aimed = (filter) => ({ ...filter, target: filter.requested ?? filter.target });
 
 // Returns the number of keys as a share of the capacity, or null if one of them is unknown.

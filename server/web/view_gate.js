@@ -1,5 +1,5 @@
-// view_gate.js - one gate: its state and source, lookups and errors now and over time, its filter, and actions. A gate
-// whose source cannot be used has no filter and no lookups, but all parts of the page work.
+// view_gate.js - one gate: its state and source, current and past lookups and errors, its filter, and actions. The page
+// also works for a gate whose source cannot be used, and which therefore has no filter and no lookups.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -105,7 +105,7 @@ function factPanels(gate, now) {
       source.description && ["Keys", said(source.description)],
       ["State", source.state, source.error && said(source.error)],
       ["Changes", source.follows ?? "none"],
-      ["Keys in the source", figure("source_keys", complete.keys ?? null, format.count), "when they were last counted"],
+      ["Keys in the source", figure("source_keys", complete.keys ?? null, format.count), "at the last count"],
       ["Complete up to", figure("sequence", complete.sequence, format.count),
         complete.lag_seconds !== null && complete.lag_seconds !== undefined && format.ago(complete.lag_seconds)],
     ])),

@@ -68,7 +68,7 @@ def test_commands(program):
 
 @alone
 def test_http(program):
-    """Filter paths refuse the name, and say where the gate is."""
+    """Filter paths refuse the name, and the error contains the path of the gate."""
     with tempfile.TemporaryDirectory() as folder, Service(program, gate_line(folder), http=True).start() as s:
         a = http_asker.Asker(s)
         f = "/api/v1/filters"

@@ -130,7 +130,7 @@ async function lookAtDialogs(window, scheme, kit) {
   }
 }
 
-// A service with few filters, or none, and one that is new.
+// Tests a service without filters, and one with a single filter.
 export async function tryFew(browser, kit) {
   for (const [name, base, rows] of [["empty", kit.empty, 0], ["one", kit.one, 1]]) {
     for (const scheme of ["light", "dark"]) {
@@ -148,7 +148,8 @@ export async function tryFew(browser, kit) {
   }
 }
 
-// Many filters: the page requests one page of rows at a time. Reports how long the first rows took and the memory.
+// Tests a service with many filters: the dashboard requests one page of rows at a time. Prints the time until the first
+// rows, and the memory used.
 export async function tryLarge(browser, kit) {
   const window = await kit.open(browser, kit.large);
   const { page } = window;

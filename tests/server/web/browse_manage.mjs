@@ -71,7 +71,7 @@ async function tryCreate(window, kit) {
   await page.keyboard.press("Escape");
   await kit.until("Escape returns to the list", () => page.locator("table.filters").count());
   await create(page, "browse:made", kit);
-  await kit.until("an existing name is refused in the words of the service", () => page.getByRole("alert").getByText("filter browse:made already exists").count());
+  await kit.until("an existing name is refused with the message of the service", () => page.getByRole("alert").getByText("filter browse:made already exists").count());
   await fill(page, "field-name", "browse:sized", kit);
   await fill(page, "field-memory", "64Ki", kit);
   await page.keyboard.press("Enter");
@@ -134,7 +134,7 @@ export async function tryManage(browser, kit) {
   await window.close("managing filters");
 }
 
-// A user without permissions sees the buttons, but cannot use them.
+// For a user without permissions, the buttons are shown but disabled.
 export async function tryReader(browser, kit) {
   const window = await kit.open(browser, kit.plain);
   const { page } = window;

@@ -59,7 +59,7 @@ def fill(s, user):
 
 
 def fill_with_many(s):
-    """Creates 100,000 small filters. One of them has more keys than planned."""
+    """Creates 100,000 small filters. Another one holds more keys than planned."""
     areas = ("users", "sessions", "orders", "urls", "mail", "images", "coupons", "devices", "logins", "tokens")
     with s.connect() as c:
         for first in range(0, MANY, 1000):

@@ -130,7 +130,7 @@ class Filter:
         measured = wilson(round(16384 * f["predicted"]), 16384)
         told = {
             "family": self.family, "kind": self.kind, "bytes": self.bits // 8, "layers": 1 + self.seed % 3 if self.kind in ("scalable", "window") else 1,
-            "capacity": self.capacity, "target": self.rate * 0.99, "requested": self.rate, "items": estimate(f["items"], 0.002) if seen else None,
+            "capacity": self.capacity, "target": self.rate, "requested": self.rate, "items": estimate(f["items"], 0.002) if seen else None,
             "fill": f["fill"] if seen else None, "predicted": f["predicted"] if seen else None, "measured": measured if seen else None,
             "observed": observed, "examined": now - 3.5 if seen else None,
             "counters": {"queries": f["queries"], "maybes": f["maybes"], "adds": f["adds"], "news": f["news"], "refused": 3 if self.seed % 17 == 1 else 0},
