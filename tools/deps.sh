@@ -44,8 +44,8 @@ test=(
 )
 # From Debian backports: Valkey, the other server that can load the Redis module.
 backports=(valkey-server)
-# DuckDB, whose Parquet filters a test reads, Playwright, which drives the browser, and axe-core, which examines its pages, come from npm.
-# Any version of npm works.
+# Three packages come from npm: DuckDB, whose Parquet filters a test reads; Playwright, which controls
+# the browser; and axe-core, which checks accessibility. Any version of npm works.
 command -v npm >/dev/null || test+=(nodejs npm)
 
 optional=()

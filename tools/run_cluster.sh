@@ -1,7 +1,7 @@
 #!/bin/bash
 # Starts a Redis Cluster of three primaries and three replicas with the module, on this machine, and
 # creates one sharded filter. Ctrl-C stops the nodes and deletes their directory.
-# usage: run_cluster.sh BLOOMGATE MODULE [--port N]     nodes use free ports from N on (default: 7000)
+# usage: run_cluster.sh BLOOMGATE MODULE [--port N]     N: first port to try (default: 7000)
 set -euo pipefail
 program=$1 module=$(realpath "$2")
 shift 2
@@ -53,17 +53,17 @@ start_node() {
         done
         if ! grep -Eq 'bind|listening' "$folder/$number/log"; then
             cat "$folder/$number/log" >&2
-            echo "the server did not start" >&2
+            echo "the server did not start; its log is above" >&2
             exit 1
         fi
         port=$((port + 1))
     done
-    echo "no free ports were found" >&2
+    echo "no free ports up to 55000; specify a lower --port" >&2
     exit 1
 }
 
-# Returns whether all nodes know all slots, list all replicas, and all replicas have their data. Clients
-# trust a promoted replica only if it was listed when they last wrote keys (docs/cluster.md).
+# Returns whether every node knows all slots and lists all replicas, and every replica is synchronized.
+# Clients trust a promoted replica only if it was listed when they last wrote keys (docs/cluster.md).
 is_ready() {
     local p
     for p in "${ports[@]}"; do
