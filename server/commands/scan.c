@@ -2,7 +2,9 @@
  * commands/scan.c - lists names: SCAN, BG.LIST, KEYS, RANDOMKEY, DBSIZE.
  *
  * A SCAN cursor is the number of the last entry that was examined. Numbers only increase and are
- * never reused, so a scan returns every name that exists throughout the scan, and none twice.
+ * never reused, so a scan returns every filter that exists throughout the scan, and none twice. A
+ * filter that was dropped after the catalog listed it is returned as well. Otherwise, a name whose
+ * filter is replaced at that moment would be missing, because the new filter is not in the list.
  *
  * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that copies
  * all filters can detect which filters it has already copied, even if they have been renamed.
@@ -34,7 +36,7 @@ static bool scan_takes(const struct session *session, const struct scan *scan,
 {
     const bg_bytes name = catalog_name(entry);
     const uint64_t expires = atomic_load(&entry->expires);
-    if (atomic_load(&entry->gone) || (expires && expires <= session->now)
+    if ((expires && expires <= session->now)
         || !user_may_touch(session->client->user, name, USER_READ)) {
         return false;
     }

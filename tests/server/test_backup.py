@@ -339,6 +339,24 @@ def test_ids_after_a_restart(program):
 
 
 @alone
+def test_a_list_while_a_filter_is_replaced(program):
+    """A list contains a name even if its filter is replaced while the list is being written."""
+    with Service(program).start() as a, a.connect() as c, a.connect() as d:
+        c.pipeline([("BG.CREATE", f"f{i}", "CAPACITY", 100, "HASH", "fast") for i in range(900)])
+        assert c.ask("COPY", "f0", "live") == 1
+        replies = []
+        replaces = threading.Thread(target=lambda: replies.extend(d.pipeline([("COPY", "f0", "live", "REPLACE")] * 300)))
+        replaces.start()
+        lists = 0
+        while replaces.is_alive():
+            assert b"live" in [line[1] for line in c.ask("BG.LIST", 0, "COUNT", 1000)[1]], lists
+            assert b"live" in c.ask("SCAN", 0, "COUNT", 1000)[1], lists
+            lists += 1
+        replaces.join()
+        assert replies == [1] * 300
+
+
+@alone
 def test_an_interrupted_restore(program):
     """Filters are restored completely or not at all."""
     with Place(program) as p, Service(program).start() as a:
