@@ -2,15 +2,27 @@
  * cmd_backup.c - bloomgate backup: copies all filters of a running service to a directory, and checks
  * backups.
  *
- * Rounds. A round lists all filters with their IDs (BG.LIST), and then dumps every filter that has
- * not been dumped yet. A filter may be renamed, replaced or dropped after it was listed. BG.DUMP
- * therefore fails unless the name still has the listed ID, and another round follows. A renamed
- * filter keeps its ID, so it is found under its new name. The backup consists of the filters in the
- * list of the last round, under the names in that list:
+ * Rounds. A round lists all filters with their names and IDs (BG.LIST), and then dumps every filter
+ * that has not been dumped under its name yet. A filter may be renamed, replaced or dropped after it
+ * was listed. BG.DUMP therefore fails unless the name still has the listed ID, and another round
+ * follows. The backup consists of the filters in the list of the last round, under the names in
+ * that list:
  *
- *   (B1) a filter that exists from the start to the end is in every list, so it is in the backup;
- *   (B2) its dump was taken after the start, so it contains every add acknowledged before the start;
- *   (B3) no two filters have the same name: otherwise another round follows.
+ *   (B1) A name that exists from the start to the end is in the last list. The list is read page by
+ *        page, in the order of IDs. As long as a name exists, its ID increases with every change:
+ *        a filter that replaces another one gets a new ID, higher than all others. So if the name
+ *        was not on the pages read so far, its ID is on a later page. The exception is RENAME to a
+ *        name that a newer filter has, which may move the name to a page that was already read.
+ *        The service counts these renames. If the count changes while a list is read, another
+ *        round follows.
+ *   (B2) Each dump was taken after the start, while its filter had the name under which the backup
+ *        contains it. So the backup has under each name what the service had under it at that time,
+ *        including every add acknowledged before the start, unless the filter that received the
+ *        add lost the name. A dump is not reused after a rename: the filter may have received its
+ *        keys after the dump, just before it took the name from another filter.
+ *   (B3) A filter that exists from the start to the end is in every list, because a renamed filter
+ *        keeps its ID. So it is in the backup, under a name that it had.
+ *   (B4) No two filters have the same name: otherwise another round follows.
  *
  * Files. Filters are written to DIR.partial. When all files have been written, they are synced, read
  * again and compared with the checksums that the service computed. Then the manifest is written,
@@ -61,6 +73,7 @@ struct backup {
     char partial[CLAIM_PATH];
     unsigned long files; /* number of the last file */
     bool again;          /* another round is necessary */
+    uint64_t reversals;  /* according to the first page of the list (B1) */
     uint64_t total;      /* number of filters according to INFO */
     char run[48]; /* run ID of the service; IDs of filters are unique within a run */
     uint64_t received;
@@ -127,7 +140,16 @@ static struct backup_filter *list_find(const struct backup_set *set, uint64_t id
     return NULL;
 }
 
-/* Appends a filter to the list. If it was dumped earlier, takes the dump from `before`. */
+static int list_compare_names(const struct backup_filter *x,
+                              const struct backup_filter *y)
+{
+    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+    const int order = memcmp(x->name, y->name, n);
+    return order ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
+}
+
+/* Appends a filter to the list. If it was dumped earlier under the same name, takes the dump from
+ * `before` (B2). */
 static bool list_add(struct backup *b, struct backup_set *before,
                      const struct reply_item item[4])
 {
@@ -141,7 +163,8 @@ static bool list_add(struct backup *b, struct backup_set *before,
     f->expires = (uint64_t)item[2].number;
     (void)snprintf(f->state, sizeof f->state, "%.*s", (int)item[3].text.len,
                    (const char *)item[3].text.data);
-    if (old && old->description && backup_is_complete(f)) {
+    if (old && old->description && backup_is_complete(f)
+        && list_compare_names(f, old) == 0) {
         memcpy(f->file, old->file, sizeof f->file);
         f->description = old->description;
         f->bytes = old->bytes;
@@ -156,11 +179,13 @@ static int list_invalid(const struct backup *b)
     return say_data("%s: BG.LIST: invalid reply", b->link.how.nodes);
 }
 
-/* Handles a reply: the next cursor, and a list of filters. */
+/* Handles a reply: the next cursor, a list of filters, and the number of renames that moved a name
+ * to an older filter. */
 static int list_page(struct backup *b, struct backup_set *before, bg_bytes reply,
                      char cursor[24])
 {
     size_t at = 0;
+    const bool first = strcmp(cursor, "0") == 0;
     const struct reply_item top = reply_next(reply, &at);
     if (top.type == '-') {
         return reply_begins(top.text, "ERR")
@@ -189,19 +214,22 @@ static int list_page(struct backup *b, struct backup_set *before, bg_bytes reply
             return say_full("out of memory");
         }
     }
+    const struct reply_item reversals = reply_next(reply, &at);
+    if (reversals.type != ':') {
+        return list_invalid(b);
+    }
+    b->reversals = first ? (uint64_t)reversals.number : b->reversals;
+    b->again = b->again || b->reversals != (uint64_t)reversals.number; /* (B1) */
     return CLI_OK;
 }
 
 static int list_compare(const void *a, const void *b)
 {
-    const struct backup_filter *x = *(struct backup_filter *const *)a,
-                               *y = *(struct backup_filter *const *)b;
-    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
-    const int order = memcmp(x->name, y->name, n);
-    return order ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
+    return list_compare_names(*(struct backup_filter *const *)a,
+                              *(struct backup_filter *const *)b);
 }
 
-/* Requests another round if two filters in the list have the same name (B3). This happens if a
+/* Requests another round if two filters in the list have the same name (B4). This happens if a
  * filter was renamed while the list was being read. */
 static int list_check_names(struct backup *b)
 {
@@ -468,7 +496,7 @@ static int dump_filter(struct backup *b, struct backup_filter *filter)
     return code;
 }
 
-/* Runs rounds until a round finds all listed filters (B1). */
+/* Runs rounds until a list is complete and all listed filters have been dumped. */
 static int dump_rounds(struct backup *b)
 {
     int code = CLI_OK;
@@ -671,9 +699,10 @@ const struct command command_backup = {
         "DIR.partial. If the command fails or is interrupted, DIR.partial is "
         "removed.\n\nA filter that exists from the start to the end of the backup is "
         "in the backup, even if it is renamed in the meantime, and contains every key "
-        "whose add was acknowledged before the start. Keys added during the backup may "
-        "be missing. A filter that is created during the backup may be missing, and a "
-        "filter that is replaced may have its old or its new content.\n\nThe service "
+        "whose add was acknowledged before the start. A name that exists from the start "
+        "to the end is in the backup as well, even if it moves to another filter, with "
+        "the old or the new content. Keys added during the backup may be missing, and "
+        "so may filters created during the backup.\n\nThe service "
         "needs free memory for a copy of its largest filter (maxmemory). The service's "
         "configuration, users, gates and keyring are not in the backup. Filters with a "
         "keyed hash need the same keyring when they are restored. Back it up "

@@ -51,6 +51,7 @@ struct catalog {
     struct ordered *ordered; /* sorted by number */
     size_t ordered_count, ordered_room, ordered_empty;
     uint64_t swept; /* number of the last entry that the current sweep has examined */
+    uint64_t reversals; /* see catalog_list */
     struct garbage garbage;
 
     pthread_mutex_t base_lock; /* protects entry->base.digest; held only to copy it */
@@ -663,6 +664,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         name_free(name);
         return err;
     }
+    catalog->reversals += other && other->number > entry->number;
     size_t at = 0; /* search again: growing the table may have moved the entry */
     (void)catalog_find_at(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
@@ -849,11 +851,12 @@ uint64_t catalog_before_any(struct catalog *catalog, uint64_t random)
     return number;
 }
 
-size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
-                    size_t room)
+size_t catalog_list(struct catalog *catalog, uint64_t after, struct entry **entries,
+                    size_t room, uint64_t *reversals)
 {
     size_t n = 0;
     pthread_mutex_lock(&catalog->lock);
+    *reversals = catalog->reversals;
     for (size_t i = catalog_order_find(catalog, after);
          i < catalog->ordered_count && n < room; i++) {
         if (catalog->ordered[i].entry) {
@@ -863,6 +866,13 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
     }
     pthread_mutex_unlock(&catalog->lock);
     return n;
+}
+
+size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
+                    size_t room)
+{
+    uint64_t reversals = 0;
+    return catalog_list(catalog, after, entries, room, &reversals);
 }
 
 bg_err catalog_each(struct catalog *catalog,

@@ -20,8 +20,10 @@
  *
  * Entries are numbered in increasing order. An object that replaces another gets a new number, so
  * the old object's records never apply to the new object. The list of all entries is ordered by
- * number. SCAN continues after the last number that it returned, so a name that exists throughout
- * the scan is returned exactly once.
+ * number. SCAN continues after the last number that it returned, so an entry that exists throughout
+ * the scan is returned exactly once. The same holds for names, except that a rename can move a name
+ * to an entry with a lower number, which the scan may have passed already. Such a rename is counted
+ * (catalog_list).
  *
  * Threads. Only threads inside a batch (quiet_enter) may look up names and use the entries they
  * find. To use an entry for longer, hold it.
@@ -250,6 +252,13 @@ uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
  * catalog_release is called for it. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
+
+/* Does the same, and sets *reversals to the number of renames so far that moved a name from an entry
+ * to an entry with a lower number. If it is the same in the first and the last call of a scan, the
+ * scan has returned every name that existed throughout: as long as a name exists, the number of its
+ * entry only increases. */
+size_t catalog_list(struct catalog *catalog, uint64_t after, struct entry **entries,
+                    size_t room, uint64_t *reversals);
 
 /* Calls `visit` for all entries, in order, and then once with NULL. No entry can be added or
  * removed during the calls. `visit` must not change the catalog. */

@@ -7,7 +7,9 @@
  * filter is replaced at that moment would be missing, because the new filter is not in the list.
  *
  * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that copies
- * all filters can detect which filters it has already copied, even if they have been renamed.
+ * all filters can detect which filters it has already copied, even if they have been renamed. Each
+ * reply includes the count of catalog_list, from which the client can tell whether its list of names
+ * is complete.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
@@ -106,12 +108,14 @@ static void scan_names(struct request *request, bool whole)
     struct entry *entries[SCAN_MAX];
     char cursor[24];
     size_t found = 0;
+    uint64_t reversals = 0;
     if (!scan_read(request, &scan)) {
         return;
     }
     session_enter(session); /* names are valid only during a batch */
     const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
-    const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
+    const size_t n =
+        catalog_list(session->server->catalog, scan.after, entries, room, &reversals);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
     for (size_t i = 0; i < n; i++) { /* moves the matching names to the front */
         if (scan_takes(session, &scan, entries[i])) {
@@ -120,7 +124,7 @@ static void scan_names(struct request *request, bool whole)
             entries[i] = other;
         }
     }
-    reply_array(&request->reply, 2);
+    reply_array(&request->reply, whole ? 3 : 2);
     reply_bulk(&request->reply, cursor, buffer_digits(cursor, last));
     reply_array(&request->reply, found);
     for (size_t i = 0; i < n; i++) {
@@ -128,6 +132,9 @@ static void scan_names(struct request *request, bool whole)
             scan_send(request, entries[i], whole);
         }
         catalog_release(entries[i]);
+    }
+    if (whole) {
+        reply_integer(&request->reply, (int64_t)reversals);
     }
 }
 

@@ -338,6 +338,47 @@ def test_ids_after_a_restart(program):
             same(a, b, ["first", "new"], ())
 
 
+def backup_through(p, proxy):
+    process = p.start("backup", "--service", f"127.0.0.1:{proxy.port}", p.path())
+    text = process.communicate(timeout=service.PATIENCE)[0]
+    assert process.returncode == 0, text
+
+
+@alone
+def test_a_name_moves_between_pages(program):
+    """A name that moves to an older filter, from a page of the list that has not been read to one that has been read,
+    is in the backup."""
+    with Place(program) as p, Service(program).start() as a, a.connect() as c:
+        items = keys(a, "user", 100)
+        pages = []
+
+        def swap():
+            pages.append("second")
+            assert a.ask("RENAME", "live.next", "live") == "OK"
+
+        def first_page():  # of the second round
+            pages.append("first")
+            proxy.needle, proxy.hook = b"BG.LIST", swap
+
+        def start_second_round():
+            assert a.ask("RENAME", "f1099", "g1099") == "OK"
+            proxy.needle, proxy.hook = b"BG.LIST\r\n$1\r\n0\r\n", first_page
+
+        names = ["live.next", *(f"f{i}" for i in range(1100)), "live"]
+        for reply in c.pipeline([("BG.CREATE", name, "CAPACITY", 100, "HASH", "fast") for name in names]):
+            assert reply == "OK", reply
+        for name in "live", "live.next":
+            assert len(c.ask("BG.MADD", name, *items)) == len(items)
+        proxy = Proxy(a, b"BG.DUMP\r\n$4\r\nf700\r\n", start_second_round)
+        backup_through(p, proxy)
+        assert pages == ["first", "second"], pages
+        filters = p.manifest()[1]
+        assert len(filters) == 1101 and "live" in filters and "live.next" not in filters, len(filters)
+        with Service(program).start() as b:
+            p.restore(b, "live")
+            assert b.ask("BF.MEXISTS", "live", *items) == [1] * len(items)
+
+
 @alone
 def test_a_list_while_a_filter_is_replaced(program):
     """A list contains a name even if its filter is replaced while the list is being written."""
@@ -354,6 +395,26 @@ def test_a_list_while_a_filter_is_replaced(program):
             lists += 1
         replaces.join()
         assert replies == [1] * 300
+
+
+@alone
+def test_keys_after_a_dump(program):
+    """A filter that takes a name after it was dumped is dumped again: the name had these keys at the start."""
+    with Place(program) as p, Service(program).start() as a:
+        items = keys(a, "user", 100)
+
+        def fill_and_swap():
+            assert len(a.ask("BF.MADD", "next", *items)) == len(items)
+            assert a.ask("RENAME", "next", "live") == "OK"
+
+        for name in "next", "live":
+            assert a.ask("BF.RESERVE", name, "0.001", 1000) == "OK"
+        assert len(a.ask("BF.MADD", "live", *items)) == len(items)
+        backup_through(p, Proxy(a, b"BG.DUMP\r\n$4\r\nlive\r\n", fill_and_swap))
+        with twin(program, a) as b:
+            p.restore(b)
+            assert b.ask("KEYS", "*") == [b"live"]
+            assert b.ask("BF.MEXISTS", "live", *items) == [1] * len(items)
 
 
 @alone

@@ -484,6 +484,36 @@ TEST(catalog__scanning_while_names_come_and_go)
     end();
 }
 
+/* Returns the number of renames that moved a name to an older entry. */
+static uint64_t reversals(void)
+{
+    struct entry *entry = NULL;
+    uint64_t count = 0;
+    if (catalog_list(catalog, 0, &entry, 1, &count)) {
+        catalog_release(entry);
+    }
+    return count;
+}
+
+/* Only a rename moves a name that exists to an entry with a lower number. */
+TEST(catalog__names_that_move_to_older_entries_are_counted)
+{
+    begin();
+    CHECK_OK(put(text("old"), 1, 0, 1));
+    CHECK_OK(put(text("live"), 2, 0, 1));
+    CHECK_OK(put(text("new"), 3, 0, 1));
+    CHECK_OK(put(text("live"), 4, CATALOG_REPLACE, 1));
+    CHECK_OK(put(text("newer"), 5, 0, 1));
+    CHECK_OK(catalog_rename(catalog, text("newer"), text("live"), false, 1, NULL));
+    CHECK_OK(catalog_rename(catalog, text("old"), text("free"), true, 1, NULL));
+    CHECK_OK(catalog_rename(catalog, text("new"), text("new"), false, 1, NULL));
+    CHECK_EQ(reversals(), 0);
+    CHECK_OK(catalog_rename(catalog, text("free"), text("live"), false, 1, NULL));
+    CHECK_EQ(reversals(), 1);
+    CHECK_EQ(mark_of(text("live"), 1), 1);
+    end();
+}
+
 /* ---- Changes that the journal receives ------------------------------------------------------- */
 
 static struct {
