@@ -100,6 +100,15 @@ int backup_path(const char *dir, const char *file, char path[CLAIM_PATH])
     return n > 0 && n < CLAIM_PATH ? CLI_OK : say_refused("%s: path is too long", dir);
 }
 
+bool backup_is_file_name(const char *file)
+{
+    char digits[24];
+    const unsigned long number = strtoul(file, NULL, 10);
+    const size_t n = (size_t)snprintf(digits, sizeof digits, "%06lu", number);
+    return number > 0 && strncmp(file, digits, n) == 0
+           && (strcmp(file + n, ".bg") == 0 || strcmp(file + n, ".foreign") == 0);
+}
+
 /* ---- Writing the manifest -------------------------------------------------------------------- */
 
 static bool name_is_text(const struct backup_filter *filter)
@@ -299,15 +308,6 @@ static bool manifest_member(struct json_reader *r, const struct json_span *name,
     return json_read_skip(r);
 }
 
-/* Accepts only names that a backup writes: digits and a suffix. */
-static bool file_is_ours(const char *file)
-{
-    const size_t digits = strspn(file, "0123456789");
-    return digits >= 6
-           && (strcmp(file + digits, ".bg") == 0
-               || strcmp(file + digits, ".foreign") == 0);
-}
-
 static bool manifest_read_filter(char *line, size_t n, struct backup_set *set)
 {
     struct json_reader r;
@@ -322,7 +322,7 @@ static bool manifest_read_filter(char *line, size_t n, struct backup_set *set)
     }
     return good && json_read_end(&r) && f->state[0]
            && (!backup_is_complete(f)
-               || (file_is_ours(f->file) && f->description && f->digest[0]));
+               || (backup_is_file_name(f->file) && f->description && f->digest[0]));
 }
 
 static bool manifest_read_begin(char *line, size_t n, struct backup_set *set,

@@ -80,6 +80,9 @@ int backup_path(const char *dir, const char *file, char path[CLAIM_PATH]);
 int backup_write_manifest(const char *dir, const struct backup_set *set);
 int backup_read_manifest(const char *dir, struct backup_set *set);
 
+/* Returns whether a backup gives filter files this name. */
+bool backup_is_file_name(const char *file);
+
 /* Reads a filter's file and checks its size, its checksum, its structure and its digest. If the
  * filter has no digest yet, sets it. Reports damage, and returns an exit code. */
 int backup_check(const char *dir, struct backup_filter *filter,

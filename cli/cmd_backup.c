@@ -27,7 +27,8 @@
  * Files. Filters are written to DIR.partial. When all files have been written, they are synced, read
  * again and compared with the checksums that the service computed. Then the manifest is written,
  * and DIR.partial is renamed to DIR. If anything fails, DIR.partial is removed. A backup that was
- * killed leaves DIR.partial behind, and the next backup to DIR replaces it.
+ * killed leaves DIR.partial behind, and the next backup to DIR replaces it, unless it contains files
+ * that a backup does not write.
  *
  * Memory: one chunk of a filter, and the manifest.
  */
@@ -473,7 +474,9 @@ static int dump_try(struct backup *b, struct backup_filter *filter,
     *result = dump_stream(b, &d);
     b->received += d.used;
     code = close(d.fd) == 0 || d.code ? d.code : say_errno(d.path);
-    if (!code && *result == DUMP_DONE) {
+    if (*result != DUMP_DONE) {
+        (void)unlink(d.path);
+    } else if (!code) {
         b->files++;
         code = dump_name_file(b, &d);
     }
@@ -522,25 +525,67 @@ static int dump_rounds(struct backup *b)
 
 /* ---- The directory --------------------------------------------------------------------------- */
 
-/* Removes DIR.partial and the files that a backup writes. */
-static void partial_remove(const struct backup *b)
+/* Returns whether a name is that of the manifest, or of its temporary file (replace_file.c). */
+static bool partial_is_manifest(const char *name)
 {
-    char path[CLAIM_PATH];
-    DIR *dir = opendir(b->partial);
+    const size_t n = strlen(BACKUP_MANIFEST);
+    if (strncmp(name, BACKUP_MANIFEST, n) != 0) {
+        return false;
+    }
+    const size_t digits = name[n] == '.' ? strspn(name + n + 1, "0123456789") : 0;
+    return !name[n] || (digits && strcmp(name + n + 1 + digits, ".tmp") == 0);
+}
+
+/* Returns whether an entry of the directory is a file that a backup writes. */
+static bool partial_owns(int dir, const char *name)
+{
+    struct stat about;
+    return (backup_is_file_name(name) || strcmp(name, "next") == 0
+            || partial_is_manifest(name))
+           && fstatat(dir, name, &about, AT_SYMLINK_NOFOLLOW) == 0
+           && S_ISREG(about.st_mode);
+}
+
+/* Checks that a backup has written all files in DIR.partial, or removes these files. */
+static int partial_visit(const struct backup *b, DIR *dir, bool removes)
+{
     const struct dirent *entry = NULL;
+    rewinddir(dir);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is used by one thread */
-    while (dir && (entry = readdir(dir))) {
-        const size_t digits = strspn(entry->d_name, "0123456789");
-        if ((digits || strcmp(entry->d_name, "next") == 0
-             || strncmp(entry->d_name, BACKUP_MANIFEST, strlen(BACKUP_MANIFEST)) == 0)
-            && !backup_path(b->partial, entry->d_name, path)) {
-            (void)unlink(path);
+    while ((entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+            continue;
+        }
+        if (!partial_owns(dirfd(dir), name)) {
+            return say_refused("%s: contains '%s', which is not part of a backup; move "
+                               "or delete this directory",
+                               b->partial, name);
+        }
+        if (removes && unlinkat(dirfd(dir), name, 0) != 0) {
+            return say_errno(b->partial);
         }
     }
-    if (dir) {
-        (void)closedir(dir);
-        (void)rmdir(b->partial);
+    return CLI_OK;
+}
+
+/* Removes DIR.partial, if it exists. Removes nothing if it contains other files than those that a
+ * backup writes. */
+static int partial_remove(const struct backup *b)
+{
+    const int fd = open(b->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? CLI_OK : say_errno(b->partial);
     }
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        (void)close(fd);
+        return say_full("out of memory");
+    }
+    int code = partial_visit(b, dir, false);
+    code = code ? code : partial_visit(b, dir, true);
+    (void)closedir(dir);
+    return code || rmdir(b->partial) == 0 ? code : say_errno(b->partial);
 }
 
 static int partial_create(struct backup *b, const char *dir)
@@ -558,12 +603,10 @@ static int partial_create(struct backup *b, const char *dir)
         return say_refused("%s already exists: choose a new directory for each backup",
                            dir);
     }
-    const int code = claim_file(b->partial);
-    if (code) {
-        return code;
-    }
-    partial_remove(b); /* left behind by a backup that was killed */
-    return mkdir(b->partial, 0700) == 0 ? CLI_OK : say_errno(b->partial);
+    int code = claim_file(b->partial);
+    /* The directory may have been left behind by a backup that was killed. */
+    code = code ? code : partial_remove(b);
+    return code || mkdir(b->partial, 0700) == 0 ? code : say_errno(b->partial);
 }
 
 static int partial_sync(const char *path)
@@ -649,7 +692,7 @@ static int backup_run(const struct backup_options *o, const char *dir)
         code = code ? code : partial_finish(&b);
         progress_end(&b.progress);
         if (code) {
-            partial_remove(&b);
+            (void)partial_remove(&b);
         }
     }
     code = code ? code : backup_tell(&b);

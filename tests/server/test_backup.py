@@ -418,6 +418,38 @@ def test_keys_after_a_dump(program):
 
 
 @alone
+def test_files_of_others(program):
+    """A backup removes nothing from DIR.partial if it contains files that no backup has written."""
+    with Place(program) as p, Service(program).start() as a:
+        partial = p.path() + ".partial"
+        assert a.ask("BF.ADD", "one", "x") == 1
+        for name in ("2024-photos.tar", "1", "000001.bg.old", "next.txt", "manifest.jsonl.old", "manifest.jsonl.1.tmp~", "0000001.bg"):
+            os.mkdir(partial)
+            for file in "000001.bg", "next", name:
+                with open(os.path.join(partial, file), "w", encoding="utf-8") as out:
+                    out.write("precious")
+            assert f"contains '{name}'" in p.backup(a, expect=2)
+            assert sorted(os.listdir(partial)) == sorted(["000001.bg", "next", name])
+            shutil.rmtree(partial)
+        os.makedirs(os.path.join(partial, "000001.bg"))
+        assert "contains '000001.bg'" in p.backup(a, expect=2)
+        shutil.rmtree(partial)
+        os.mkdir(p.path("photos"))
+        with open(os.path.join(p.path("photos"), "000001.bg"), "w", encoding="utf-8") as out:
+            out.write("precious")
+        os.symlink(p.path("photos"), partial)
+        assert "Not a directory" in p.backup(a, expect=4)
+        assert os.path.islink(partial) and os.listdir(p.path("photos")) == ["000001.bg"]
+        os.unlink(partial)
+        os.mkdir(partial)
+        for file in "000001.bg", "1234567.foreign", "next", "manifest.jsonl", "manifest.jsonl.123.tmp":
+            with open(os.path.join(partial, file), "w", encoding="utf-8") as out:
+                out.write("left behind")
+        p.backup(a)
+        assert sorted(os.listdir(p.path())) == ["000001.bg", "manifest.jsonl"]
+
+
+@alone
 def test_an_interrupted_restore(program):
     """Filters are restored completely or not at all."""
     with Place(program) as p, Service(program).start() as a:
