@@ -109,6 +109,20 @@ bool backup_is_file_name(const char *file)
            && (strcmp(file + n, ".bg") == 0 || strcmp(file + n, ".foreign") == 0);
 }
 
+int backup_open(const char *path, const char **damage)
+{
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *damage = fd < 0 && errno == ENOENT ? "the file is missing" : NULL;
+    if (fd < 0 || (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))) {
+        return fd;
+    }
+    (void)close(fd);
+    *damage = "not a regular file";
+    errno = EINVAL;
+    return -1;
+}
+
 /* ---- Writing the manifest -------------------------------------------------------------------- */
 
 static bool name_is_text(const struct backup_filter *filter)
@@ -419,22 +433,30 @@ static int manifest_parse(const char *path, char *text, size_t n,
                : manifest_damaged(path, "the number of filters does not match");
 }
 
+static int manifest_open(const char *dir, const char *path, int *fd)
+{
+    const char *damage = NULL;
+    *fd = backup_open(path, &damage);
+    const bool missing = *fd < 0 && errno == ENOENT;
+    if (missing && access(dir, F_OK) == 0) {
+        return say_data("%s: not a complete backup: it contains no " BACKUP_MANIFEST,
+                        dir);
+    }
+    return *fd >= 0             ? CLI_OK
+           : damage && !missing ? manifest_damaged(path, damage)
+                                : say_errno(missing ? dir : path);
+}
+
 int backup_read_manifest(const char *dir, struct backup_set *set)
 {
     char path[CLAIM_PATH];
     struct stat about = { .st_size = 0 };
+    int fd = -1;
     *set = (struct backup_set){ .count = 0 };
     int code = backup_path(dir, BACKUP_MANIFEST, path);
-    if (code) {
-        return code;
-    }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && access(dir, F_OK) == 0) {
-        return say_data("%s: not a complete backup: it contains no " BACKUP_MANIFEST,
-                        dir);
-    }
-    if (fd < 0 || fstat(fd, &about) != 0) {
-        code = say_errno(fd < 0 && errno == ENOENT ? dir : path);
+    code = code ? code : manifest_open(dir, path, &fd);
+    if (!code && fstat(fd, &about) != 0) {
+        code = say_errno(path);
     }
     const size_t n = code ? 0 : (size_t)about.st_size;
     char *text = code ? NULL : malloc(n + 1);
@@ -466,8 +488,9 @@ static int check_damaged(const char *path, const char *what)
     return say_failed(CLI_NO, "%s: damaged: %s", path, what);
 }
 
-/* Computes the checksums of a file: `whole` includes the description. */
-static int check_read(int fd, const char *path, const char *description,
+/* Computes the checksums of a file: `whole` includes the description. Stops after the first byte
+ * that should not exist. */
+static int check_read(int fd, const char *path, const struct backup_filter *filter,
                       uint64_t *whole, uint64_t *content, uint64_t *bytes)
 {
     enum { PIECE = 1 << 20 };
@@ -479,9 +502,10 @@ static int check_read(int fd, const char *path, const char *description,
     }
     XXH64_reset(&both, 0);
     XXH64_reset(&only, 0);
-    XXH64_update(&both, description, strlen(description));
+    XXH64_update(&both, filter->description, strlen(filter->description));
     *bytes = 0;
-    while (!stop_wanted() && (n = read(fd, piece, PIECE)) > 0) {
+    while (!stop_wanted() && *bytes <= filter->bytes
+           && (n = read(fd, piece, PIECE)) > 0) {
         XXH64_update(&both, piece, (size_t)n);
         XXH64_update(&only, piece, (size_t)n);
         *bytes += (uint64_t)n;
@@ -512,16 +536,15 @@ int backup_check(const char *dir, struct backup_filter *filter,
 {
     char path[CLAIM_PATH], digest[BG_DIGEST_TEXT_BYTES] = "";
     uint64_t whole = 0, content = 0, bytes = 0;
+    const char *damage = NULL;
     int code = backup_path(dir, filter->file, path);
-    const int fd = code ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = code ? -1 : backup_open(path, &damage);
     if (code || fd < 0) {
-        return code              ? code
-               : errno == ENOENT ? check_damaged(path, "the file is missing")
-                                 : say_errno(path);
+        return code ? code : damage ? check_damaged(path, damage) : say_errno(path);
     }
     /* Read from the disk instead of from the cache, where possible. */
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    code = check_read(fd, path, filter->description, &whole, &content, &bytes);
+    code = check_read(fd, path, filter, &whole, &content, &bytes);
     (void)close(fd);
     if (code) {
         return code;

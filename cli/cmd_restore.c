@@ -26,7 +26,6 @@
 #include "stop.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +178,9 @@ static int load_chunks(struct restore *r, struct backup_filter *filter, int fd,
     int code = bytes && room ? CLI_OK : say_full("out of memory");
     *again = false;
     for (uint64_t at = 0; !code && !*again && at < total;) {
-        const ssize_t n = stream_read(&stream, bytes, RESTORE_CHUNK);
+        const uint64_t left = total - at;
+        const ssize_t n =
+            stream_read(&stream, bytes, left < RESTORE_CHUNK ? left : RESTORE_CHUNK);
         if (n <= 0) {
             code = n < 0 ? say_errno(filter->file)
                    : stop_wanted()
@@ -205,13 +206,14 @@ static int load_chunks(struct restore *r, struct backup_filter *filter, int fd,
 static int load_file(struct restore *r, struct backup_filter *filter)
 {
     char path[CLAIM_PATH];
+    const char *damage = NULL;
     bool again = true;
     int code = backup_check(r->dir, filter, &r->progress);
     code = code ? code : backup_path(r->dir, filter->file, path);
     for (int i = 0; !code && again; i++) {
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const int fd = backup_open(path, &damage);
         if (fd < 0) {
-            return say_errno(path);
+            return damage ? say_data("%s: %s", path, damage) : say_errno(path);
         }
         code =
             i == RESTORE_TRIES

@@ -504,6 +504,27 @@ def test_damage_is_found(program):
 
 
 @alone
+def test_special_files(program):
+    """Pipes, devices and directories in a backup are reported, and a file is not read beyond the size in the manifest."""
+    with Place(program) as p, Service(program).start() as a, twin(program, a) as b:
+        assert a.ask("BF.ADD", "one", "x") == 1
+        p.backup(a)
+        for file, code in (("000001.bg", 1), ("manifest.jsonl", 3)):
+            path = os.path.join(p.path(), file)
+            os.rename(path, p.path("good"))
+            for create in (os.mkfifo, lambda name: os.symlink("/dev/zero", name), lambda name: os.symlink("/", name)):
+                create(path)
+                for text in p.run("backup", "--verify", p.path(), expect=code), p.restore(b, expect=code):
+                    assert "damaged: not a regular file" in text, text
+                os.unlink(path)
+            os.rename(p.path("good"), path)
+        os.truncate(os.path.join(p.path(), "000001.bg"), 1 << 40)  # sparse
+        for text in p.run("backup", "--verify", p.path(), expect=1), p.restore(b, expect=1):
+            assert "its size does not match" in text, text
+        assert b.ask("KEYS", "*") == []
+
+
+@alone
 def test_existing_filters(program):
     """Existing filters are refused before anything changes; options keep or replace them."""
     with Place(program) as p, Service(program).start() as a:
