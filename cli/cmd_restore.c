@@ -4,8 +4,8 @@
  * Before anything is changed, the manifest is read, and the names are compared with those in the
  * service. A filter that exists is an error, unless an option selects what happens to it.
  *
- * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX, and then renamed to its own
- * name atomically:
+ * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX (of a very long name, only the
+ * start is used), and then renamed to its own name atomically:
  *
  *     check the file    BG.LOAD ...    PEXPIREAT    BG.DIGEST    RENAMENX or RENAME
  *
@@ -324,15 +324,16 @@ static int one_rename(struct restore *r, struct backup_filter *filter, bool *tak
 
 static int one_name(struct restore *r, const struct backup_filter *filter)
 {
-    char *name = realloc(r->name, filter->name_len + sizeof r->suffix);
+    const size_t n = strlen(r->suffix), most = BACKUP_NAME - n;
+    const size_t base = filter->name_len < most ? filter->name_len : most;
+    char *name = realloc(r->name, base + n);
     if (!name) {
         return say_full("out of memory");
     }
-    const size_t n = strlen(r->suffix);
-    memcpy(name, filter->name, filter->name_len);
-    memcpy(name + filter->name_len, r->suffix, n);
+    memcpy(name, filter->name, base);
+    memcpy(name + base, r->suffix, n);
     r->name = name;
-    r->temporary = (bg_bytes){ name, filter->name_len + n };
+    r->temporary = (bg_bytes){ name, base + n };
     return CLI_OK;
 }
 

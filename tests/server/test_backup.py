@@ -525,6 +525,21 @@ def test_special_files(program):
 
 
 @alone
+def test_long_names(program):
+    """Filters whose names have the maximum length are restored."""
+    with Place(program) as p, Service(program).start() as a:
+        names = [b"a" * n for n in (65519, 65520, 65536)] + [b"a" * 65535 + b"b"]
+        for name in names:
+            assert a.ask("BF.ADD", name, str(len(name)) + name[-1:].decode()) == 1
+        p.backup(a)
+        with twin(program, a) as b:
+            for words in (), ("--replace",):
+                p.restore(b, *words)
+                assert sorted(b.ask("KEYS", "*")) == sorted(names)
+                same(a, b, names)
+
+
+@alone
 def test_existing_filters(program):
     """Existing filters are refused before anything changes; options keep or replace them."""
     with Place(program) as p, Service(program).start() as a:
