@@ -369,9 +369,8 @@ static enum dump_result dump_put(struct dump_state *d, const uint8_t *bytes, siz
 
 static enum dump_result dump_error(struct dump_state *d, bg_bytes text)
 {
-    static const char unavailable[] = "the filter is not available";
     if (reply_begins(text, "NOFILTER")
-        || memmem(text.data, text.len, unavailable, strlen(unavailable))) {
+        || reply_begins(text, "ERR the filter is not available:")) {
         return DUMP_MOVED;
     }
     if (d->cursor > 0) {

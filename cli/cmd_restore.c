@@ -83,8 +83,9 @@ static int restore_ask(struct restore *r, const bg_bytes *words, size_t n,
 
 static int restore_refused(struct backup_filter *filter, bg_bytes text)
 {
-    const bool secret = memmem(text.data, text.len, "secret", strlen("secret"));
-    if (secret) {
+    /* This reply consists of the library's message, which contains no names of filters. */
+    if (reply_begins(text, "ERR received bad data:")
+        && memmem(text.data, text.len, "secret", strlen("secret"))) {
         return say_data("%s: %.*s; restore the keyring of the original service first",
                         BACKUP_NAME_TEXT(filter), (int)text.len,
                         (const char *)text.data);
@@ -163,8 +164,8 @@ static int load_send(struct restore *r, struct backup_filter *filter,
     }
     /* The service was restarted, and has lost the previous chunks. */
     *again = chunk->offset > 0
-             && (memmem(item.text.data, item.text.len, "first chunk", 11)
-                 || memmem(item.text.data, item.text.len, "in order", 8)
+             && (reply_begins(item.text, "ERR no load of this filter is in progress:")
+                 || reply_begins(item.text, "ERR this chunk does not follow")
                  || reply_begins(item.text, "NOFILTER"));
     return *again ? CLI_OK : restore_refused(filter, item.text);
 }

@@ -12,6 +12,7 @@ import shutil
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -537,6 +538,21 @@ def test_long_names(program):
                 p.restore(b, *words)
                 assert sorted(b.ask("KEYS", "*")) == sorted(names)
                 same(a, b, names)
+
+
+@alone
+def test_names_in_errors(program):
+    """A name that contains the words of another error does not change how an error is handled."""
+    with Place(program) as p, Service(program).start() as a:
+        assert a.ask("BF.ADD", "secrets", "x") == 1
+        p.backup(a)
+        path = p.path("shop.db")
+        with sqlite3.connect(path) as db:
+            db.execute("create table products (sku text primary key)")
+        with twin(program, a, f"gate secrets source=sqlite:{path} keys=products(sku) follow=none promise=read-only") as b:
+            text = p.restore(b, expect=3)
+            assert "is a gate" in text and "keyring" not in text, text
+            assert b.ask("KEYS", "*") == []
 
 
 @alone
