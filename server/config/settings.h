@@ -44,7 +44,8 @@ enum {
     SETTINGS_LIST_MAX = 16,
     /* Maximum number of gates, and maximum number of sharded filters. */
     SETTINGS_GATES_MAX = 256,
-    SETTINGS_WHY = 1024 /* maximum length of a message */
+    SETTINGS_ROWS_MAX = 128, /* of the table */
+    SETTINGS_WHY = 1024      /* maximum length of a message */
 };
 
 /* Exit codes of the program; SETTINGS_RUN means "continue". */
@@ -306,9 +307,11 @@ struct settings_draft {
     void *context;
     size_t mistakes;
     uint64_t wrong[2]; /* one bit for each row of the table with an invalid value */
-    bool alone;        /* `include` is refused */
-    int depth;         /* depth of nested includes */
-    size_t files;      /* number of files read so far */
+    /* For each row, where its value was set last, such as FILE:LINE. NULL: not set, or the draft has no pool. */
+    const char *where[SETTINGS_ROWS_MAX];
+    bool alone;   /* `include` is refused */
+    int depth;    /* depth of nested includes */
+    size_t files; /* number of files read so far */
 };
 
 /* Returns whether an option takes several words. */
@@ -342,6 +345,9 @@ void settings_doubt(struct settings_draft *draft, const char *where, const char 
 /* Returns whether no value of an option was invalid. Otherwise, the option has its default, and a
  * check that involves it would report a mistake that is not there. */
 bool settings_is_sound(const struct settings_draft *draft, const char *name);
+
+/* Returns the location where the value of an option was set last, or "" if it has its default. */
+const char *settings_where(const struct settings_draft *draft, const char *name);
 
 /* Sets one option from words. `where` is the location shown in messages: "FILE:LINE", "--port",
  * "BLOOMGATED_PORT". Returns false after reporting an error. */

@@ -69,22 +69,24 @@ static void settings_check_network(struct settings_draft *draft, bool whole)
             if (ports[i].port && ports[i].port == ports[j].port
                 && settings_is_sound(draft, ports[i].name)
                 && settings_is_sound(draft, ports[j].name)) {
-                settings_mistake(draft, "", "%s: port %u is already used by %s",
-                                 ports[j].name, (unsigned)ports[j].port, ports[i].name);
+                settings_mistake(draft, settings_where(draft, ports[j].name),
+                                 "%s: port %u is already used by %s", ports[j].name,
+                                 (unsigned)ports[j].port, ports[i].name);
             }
         }
     }
     for (size_t i = 0; i < s->bind.count; i++) {
         if (!settings_check_is_address(s->bind.items[i])) {
             settings_mistake(
-                draft, "",
+                draft, settings_where(draft, "bind"),
                 "bind: found '%.80s', expected an address such as 127.0.0.1, "
                 "::1, 0.0.0.0, :: or *",
                 s->bind.items[i]);
         }
     }
     if (strlen(s->unixsocket) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        settings_mistake(draft, "", "unixsocket: the path has %zu bytes (maximum: %zu)",
+        settings_mistake(draft, settings_where(draft, "unixsocket"),
+                         "unixsocket: the path has %zu bytes (maximum: %zu)",
                          strlen(s->unixsocket),
                          sizeof((struct sockaddr_un *)0)->sun_path - 1);
     }
@@ -121,6 +123,15 @@ static const char *settings_check_open(const struct settings *s,
                : NULL;
 }
 
+/* Returns where the option at the start of a message, such as "tls-key-file: ...", was set. */
+static const char *settings_check_where(const struct settings_draft *draft,
+                                        const char *message)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(message, ":"), message);
+    return settings_find(name) ? settings_where(draft, name) : "";
+}
+
 /* Reports each invalid line that defines a user. Returns whether all are valid. */
 static bool settings_check_user_lines(struct settings_draft *draft, struct users *users)
 {
@@ -133,7 +144,7 @@ static bool settings_check_user_lines(struct settings_draft *draft, struct users
         }
     }
     if (draft->mistakes == before && !users_load(users, &draft->settings, why)) {
-        settings_mistake(draft, "", "%s", why);
+        settings_mistake(draft, settings_check_where(draft, why), "%s", why);
     }
     return draft->mistakes == before;
 }
@@ -156,13 +167,13 @@ static void settings_check_users(struct settings_draft *draft,
     const char *open = beyond ? settings_check_open(s, users) : NULL;
     if (open && s->protected_mode) {
         settings_mistake(
-            draft, "",
+            draft, settings_where(draft, "bind"),
             "bind: '%.80s' is reachable from other machines, but %s; set requirepass "
             "or define users with passwords, bind only to loopback addresses, or set "
             "protected to no",
             beyond, open);
     } else if (open) {
-        settings_doubt(draft, "",
+        settings_doubt(draft, settings_where(draft, "protected"),
                        "protected is no: '%.80s' is reachable from other "
                        "machines, and %s",
                        beyond, open);
@@ -176,7 +187,8 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
                                     const char *path)
 {
     if (*path && access(path, R_OK) != 0) {
-        return settings_mistake(draft, "", "%s: cannot read %.400s: %s", name, path,
+        return settings_mistake(draft, settings_where(draft, name),
+                                "%s: cannot read %.400s: %s", name, path,
                                 text_errno(errno));
     }
     return *path != 0;
@@ -193,26 +205,27 @@ static void settings_check_tls(struct settings_draft *draft, bool whole)
         settings_check_readable(draft, "tls-ca-cert-file", s->tls_ca_cert_file);
     if (whole && (s->tls_port || s->https_port)
         && (!*s->tls_cert_file || !*s->tls_key_file)) {
-        settings_mistake(draft, "",
-                         "%s: port %u requires tls-cert-file and tls-key-file",
-                         s->tls_port ? "tls-port" : "https-port",
+        const char *name = s->tls_port ? "tls-port" : "https-port";
+        settings_mistake(draft, settings_where(draft, name),
+                         "%s: port %u requires tls-cert-file and tls-key-file", name,
                          (unsigned)(s->tls_port ? s->tls_port : s->https_port));
     }
     if (whole && s->tls_auth_clients != CLIENTS_NO && !*s->tls_ca_cert_file) {
-        settings_mistake(draft, "", "tls-auth-clients: %s requires tls-ca-cert-file",
+        settings_mistake(draft, settings_where(draft, "tls-auth-clients"),
+                         "tls-auth-clients: %s requires tls-ca-cert-file",
                          s->tls_auth_clients == CLIENTS_YES ? "yes" : "optional");
     }
     const bool uses_ca = ca && s->tls_auth_clients != CLIENTS_NO;
     const size_t n = tls_check(cert ? s->tls_cert_file : "", key ? s->tls_key_file : "",
                                uses_ca ? s->tls_ca_cert_file : "", why);
     for (size_t i = 0; i < n; i++) {
-        settings_mistake(draft, "", "%s", why[i]);
+        settings_mistake(draft, settings_check_where(draft, why[i]), "%s", why[i]);
     }
     if (cert && *s->tls_cert_file && !tls_is_valid_now(s->tls_cert_file, why[0])) {
-        settings_doubt(draft, "", "%s", why[0]);
+        settings_doubt(draft, settings_where(draft, "tls-cert-file"), "%s", why[0]);
     }
     if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
-        settings_doubt(draft, "",
+        settings_doubt(draft, settings_where(draft, "tls-key-file"),
                        "tls-key-file: %.400s is accessible to all users (mode %04o)",
                        s->tls_key_file, (unsigned)(info.st_mode & 07777));
     }
@@ -254,11 +267,12 @@ static void settings_check_secrets(struct settings_draft *draft, bool whole)
     const struct settings *s = &draft->settings;
     char dir[PATH_MAX], keyring[PATH_MAX];
     if (whole && s->hash != BG_HASH_FAST && !*s->keyring) {
-        settings_mistake(draft, "",
+        settings_mistake(draft, settings_where(draft, "keyring"),
                          "keyring: a path is required, because hash is keyed");
     }
     if (!*s->dir) {
-        settings_mistake(draft, "", "dir: a path is required");
+        settings_mistake(draft, settings_where(draft, "dir"),
+                         "dir: a path is required");
         return;
     }
     if (!*s->keyring || !settings_check_resolve(s->dir, dir)
@@ -268,7 +282,7 @@ static void settings_check_secrets(struct settings_draft *draft, bool whole)
     const size_t n = strlen(dir);
     if (strncmp(keyring, dir, n) == 0
         && (keyring[n] == '/' || keyring[n] == 0 || n == 0)) {
-        settings_mistake(draft, "",
+        settings_mistake(draft, settings_where(draft, "keyring"),
                          "keyring: %.400s is inside dir (%.400s); move it elsewhere, "
                          "so that copies of the data do not contain it",
                          s->keyring, s->dir);
@@ -283,7 +297,7 @@ void settings_check_limits(struct settings_draft *draft)
     if (s->cf_initial_size < 2 * s->cf_bucket_size
         && settings_is_sound(draft, "cf-initial-size")
         && settings_is_sound(draft, "cf-bucket-size")) {
-        settings_mistake(draft, "",
+        settings_mistake(draft, settings_where(draft, "cf-initial-size"),
                          "cf-initial-size: found %llu, expected at least twice "
                          "cf-bucket-size (%llu)",
                          (unsigned long long)s->cf_initial_size,
@@ -292,7 +306,7 @@ void settings_check_limits(struct settings_draft *draft)
     if (s->client_query_buffer_limit < s->proto_max_bulk_len
         && settings_is_sound(draft, "client-query-buffer-limit")
         && settings_is_sound(draft, "proto-max-bulk-len")) {
-        settings_mistake(draft, "",
+        settings_mistake(draft, settings_where(draft, "client-query-buffer-limit"),
                          "client-query-buffer-limit: found %llu, expected at least "
                          "proto-max-bulk-len (%llu)",
                          (unsigned long long)s->client_query_buffer_limit,

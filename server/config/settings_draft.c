@@ -66,6 +66,7 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
         draft->settings.keyring = settings_draft_home(
             draft, "XDG_CONFIG_HOME", "/.config", "/keyring", "./bloomgate-keyring");
     }
+    memset(draft->where, 0, sizeof draft->where);
     if (!good) {
         settings_draft_free(draft);
     }

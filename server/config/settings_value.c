@@ -523,20 +523,23 @@ static bool settings_value_unknown(struct settings_draft *draft, const char *whe
                             near ? "?" : "");
 }
 
-/* Returns the bit of an option in draft->wrong, and its word in *word. */
-static uint64_t settings_value_bit(const struct setting *setting, size_t *word)
+/* Returns the number of an option's row in the table. */
+static size_t settings_value_row(const struct setting *setting)
 {
     size_t rows;
-    const size_t row = (size_t)(setting - settings_table(&rows));
-    *word = row / 64 % 2;
-    return (uint64_t)1 << row % 64;
+    return (size_t)(setting - settings_table(&rows)) % SETTINGS_ROWS_MAX;
 }
 
 bool settings_is_sound(const struct settings_draft *draft, const char *name)
 {
-    size_t word;
-    const uint64_t bit = settings_value_bit(settings_find(name), &word);
-    return !(draft->wrong[word] & bit);
+    const size_t row = settings_value_row(settings_find(name));
+    return !(draft->wrong[row / 64] & (uint64_t)1 << row % 64);
+}
+
+const char *settings_where(const struct settings_draft *draft, const char *name)
+{
+    const char *where = draft->where[settings_value_row(settings_find(name))];
+    return where ? where : "";
 }
 
 static bool settings_value_read(struct settings_draft *draft, const char *where,
@@ -564,15 +567,16 @@ static bool settings_value_read(struct settings_draft *draft, const char *where,
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n)
 {
-    size_t word;
     const struct setting *setting = settings_find(name);
     if (!setting) {
         return settings_value_unknown(draft, where, name);
     }
     const bool good = settings_value_read(draft, where, setting, words, n);
+    const size_t row = settings_value_row(setting);
     if (!good) {
-        const uint64_t bit = settings_value_bit(setting, &word);
-        draft->wrong[word] |= bit;
+        draft->wrong[row / 64] |= (uint64_t)1 << row % 64;
+    } else if (draft->pool) {
+        draft->where[row] = settings_value_keep(draft, where);
     }
     return good;
 }

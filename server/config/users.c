@@ -245,6 +245,17 @@ static bool users_draft_default(struct users_draft *draft, const char *password)
     return good;
 }
 
+/* Returns the location of the last line that defines the user. */
+static const char *users_last_line(const struct settings *settings, const char *name)
+{
+    const char *where = "";
+    for (size_t i = 0; i < settings->users.count; i++) {
+        const struct settings_line *line = &settings->users.items[i];
+        where = strcmp(line->words[0], name) == 0 ? line->where : where;
+    }
+    return where;
+}
+
 static bool users_draft_lines(struct users_draft *draft,
                               const struct settings *settings)
 {
@@ -269,9 +280,10 @@ static bool users_draft_lines(struct users_draft *draft,
     qsort(draft->items, draft->count, sizeof(void *), users_compare);
     for (size_t i = 1; i < draft->count; i++) {
         if (users_compare(&draft->items[i - 1], &draft->items[i]) == 0) {
+            const char *name = user_name(draft->items[i]);
             (void)snprintf(draft->why, SETTINGS_WHY,
-                           "user %.60s: defined more than once; keep one line",
-                           user_name(draft->items[i]));
+                           "%.500s: user %.60s: defined more than once; keep one line",
+                           users_last_line(settings, name), name);
             return false;
         }
     }

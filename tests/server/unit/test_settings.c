@@ -182,6 +182,7 @@ TEST(table__every_row_makes_sense)
         }
     }
     CHECK(options > 50);
+    CHECK(rows <= SETTINGS_ROWS_MAX);
 }
 
 TEST(table__defaults)
@@ -732,7 +733,7 @@ TEST(check__loopback)
 }
 
 #define REACH(address, why)                                                               \
-    "bind: '" address "' is reachable from other machines, but " why                      \
+    "conf:1: bind: '" address "' is reachable from other machines, but " why              \
     "; set requirepass or define users with passwords, bind only to loopback addresses, " \
     "or set protected to no\n"
 #define NOPASS "at least one enabled user needs no password"
@@ -755,37 +756,43 @@ TEST(check__nobody_from_outside_without_a_password)
     CHECK_STR(whole("http-auth no"), "");
     CHECK_STR(told.doubts, "");
     CHECK_STR(whole("bind *\nprotected no"), "");
-    CHECK_STR(told.doubts,
-              "protected is no: '*' is reachable from other machines, and " NOPASS
-              "\n");
+    CHECK_STR(
+        told.doubts,
+        "conf:2: protected is no: '*' is reachable from other machines, and " NOPASS
+        "\n");
 }
 
 TEST(check__addresses_and_ports)
 {
     CHECK_STR(whole("bind nowhere"),
-              "bind: found 'nowhere', expected an address such as 127.0.0.1, "
+              "conf:1: bind: found 'nowhere', expected an address such as 127.0.0.1, "
               "::1, 0.0.0.0, :: or *\n" REACH("nowhere", NOPASS));
     CHECK_STR(whole("port 8420"), "http-port: port 8420 is already used by port\n");
+    CHECK_STR(whole("port 1\nhttp-port 1"),
+              "conf:2: http-port: port 1 is already used by port\n");
     CHECK_STR(whole("port 0\nhttp-port 0"),
               "nothing to listen on: set port, tls-port, http-port, https-port or "
               "unixsocket\n");
     CHECK_STR(whole("port 0\nhttp-port 0\nunixsocket /tmp/x"), "");
     char text[300] = "unixsocket /";
     memset(text + 12, 'x', 107);
-    CHECK_STR(whole(text), "unixsocket: the path has 108 bytes (maximum: 107)\n");
+    CHECK_STR(whole(text),
+              "conf:1: unixsocket: the path has 108 bytes (maximum: 107)\n");
 }
 
 TEST(check__users)
 {
     CHECK_STR(whole("user a on\nuser b on\nuser a off"),
-              "user a: defined more than once; keep one line\n");
+              "conf:3: user a: defined more than once; keep one line\n");
     CHECK_STR(whole("user a on +@reed"),
               "conf:1: user a: found '+@reed', expected a category such "
               "as @read; did you mean read?\n");
     CHECK_STR(
         whole("user default on\nrequirepass x"),
-        "requirepass: the settings also contain a \"user default\" line; set the password there, and "
+        "conf:2: requirepass: the settings also contain a \"user default\" line; set the password there, and "
         "remove requirepass\n");
+    CHECK(strstr(whole("port 1\nrequirepass $scrypt$x"),
+                 "conf:2: requirepass: user default: invalid password hash: "));
 }
 
 TEST(check__tls_files)
@@ -794,17 +801,18 @@ TEST(check__tls_files)
     const char *file = scratch_write("cert.pem", "x");
     CHECK(chmod(file, 0604) == 0);
     CHECK_STR(whole("tls-port 1"),
-              "tls-port: port 1 requires tls-cert-file and tls-key-file\n");
+              "conf:1: tls-port: port 1 requires tls-cert-file and tls-key-file\n");
     CHECK_STR(whole("https-port 1"),
-              "https-port: port 1 requires tls-cert-file and tls-key-file\n");
+              "conf:1: https-port: port 1 requires tls-cert-file and tls-key-file\n");
     CHECK_STR(whole("tls-auth-clients yes"),
-              "tls-auth-clients: yes requires tls-ca-cert-file\n");
-    CHECK_STR(whole("tls-cert-file /nowhere"),
-              "tls-cert-file: cannot read /nowhere: No such file or directory\n");
+              "conf:1: tls-auth-clients: yes requires tls-ca-cert-file\n");
+    CHECK_STR(
+        whole("tls-cert-file /nowhere"),
+        "conf:1: tls-cert-file: cannot read /nowhere: No such file or directory\n");
     (void)snprintf(text, sizeof text, "tls-port 1\ntls-cert-file %s\ntls-key-file %s",
                    file, file);
     (void)whole(text); /* both files are reported, because neither is in PEM format */
-    CHECK(strstr(told.mistakes, "tls-cert-file: "));
+    CHECK(strstr(told.mistakes, "conf:2: tls-cert-file: "));
     CHECK(strstr(told.mistakes, "expected the certificate's private key"));
     CHECK(!strstr(told.mistakes, "requires"));
     CHECK(strstr(told.doubts, "is accessible to all users (mode 0604)"));
@@ -817,13 +825,15 @@ TEST(check__everything_is_reported)
                                "user a on +@reed\nuser b on +@reed\n"
                                "cf-bucket-size x\ncf-initial-size 2\n"
                                "tls-cert-file /nowhere\ntls-auth-clients yes\n";
-    static const char *const expected[] = { "conf:1: port: found 'x'",
-                                            "bind: found 'nowhere'",
-                                            "conf:4: unknown option",
-                                            "conf:5: user a: found '+@reed'",
-                                            "conf:6: user b: found '+@reed'",
-                                            "conf:7: cf-bucket-size: found 'x'",
-                                            "tls-cert-file: cannot read /nowhere" };
+    static const char *const expected[] = {
+        "conf:1: port: found 'x'",
+        "conf:3: bind: found 'nowhere'",
+        "conf:4: unknown option",
+        "conf:5: user a: found '+@reed'",
+        "conf:6: user b: found '+@reed'",
+        "conf:7: cf-bucket-size: found 'x'",
+        "conf:9: tls-cert-file: cannot read /nowhere"
+    };
     size_t lines = 0;
     settings_draft_free(&draft);
     begin();
@@ -889,9 +899,9 @@ TEST(check__keyring_is_not_among_the_data)
         }
     }
     CHECK_STR(whole("keyring \"\""),
-              "keyring: a path is required, because hash is keyed\n");
+              "conf:1: keyring: a path is required, because hash is keyed\n");
     CHECK_STR(whole("keyring \"\"\nhash fast"), "");
-    CHECK_STR(whole("dir \"\""), "dir: a path is required\n");
+    CHECK_STR(whole("dir \"\""), "conf:1: dir: a path is required\n");
     CHECK(strstr(whole("dir /\nkeyring /etc/keyring"), "is inside dir"));
 }
 
@@ -899,10 +909,10 @@ TEST(check__limits)
 {
     CHECK_STR(
         whole("cf-bucket-size 100\ncf-initial-size 199"),
-        "cf-initial-size: found 199, expected at least twice cf-bucket-size (100)\n");
+        "conf:2: cf-initial-size: found 199, expected at least twice cf-bucket-size (100)\n");
     CHECK_STR(
         whole("client-query-buffer-limit 1Mi"),
-        "client-query-buffer-limit: found 1048576, expected at least proto-max-bulk-len "
+        "conf:1: client-query-buffer-limit: found 1048576, expected at least proto-max-bulk-len "
         "(67108864)\n");
 }
 

@@ -271,7 +271,7 @@ TEST(rules__mistakes)
           "requirepass: user default: invalid password hash: expected "
           "$scrypt$ln=14,r=8,p=1$SALT$HASH" },
         { "user a on\nuser b on\nuser a on",
-          "user a: defined more than once; keep one line" },
+          "conf:3: user a: defined more than once; keep one line" },
         { "user default on\nrequirepass x",
           "requirepass: the settings also contain a \"user default\" line; set the password there, and "
           "remove requirepass" },
