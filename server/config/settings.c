@@ -359,7 +359,10 @@ static int settings_check_done(const struct settings_store *store)
     for (size_t i = 0; i < store->doubt_count; i++) {
         (void)fprintf(stderr, "bloomgated: warning: %s\n", store->doubts[i]);
     }
-    (void)printf("bloomgated: the configuration is valid\n");
+    (void)printf("bloomgated: %s\n",
+                 store->file ? "the configuration is valid"
+                             : "the command line and the environment are valid; no "
+                               "configuration file was checked: specify its path");
     return SETTINGS_DONE;
 }
 

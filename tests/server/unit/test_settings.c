@@ -647,7 +647,8 @@ TEST(line__actions)
     CHECK_STR(run.out, "bloomgated " BG_VERSION "\n");
     CHECK_EQ(start("d|--port|1|--version")->code, 0);
     CHECK_EQ(start("d|--check-config|--port|1")->code, 0);
-    CHECK_STR(run.out, "bloomgated: the configuration is valid\n");
+    CHECK_STR(run.out, "bloomgated: the command line and the environment are valid; no "
+                       "configuration file was checked: specify its path\n");
     CHECK_STR(run.error, "");
     CHECK_EQ(start("d|--check-config|--requirepass|x")->code, 0);
     CHECK_STR(
@@ -657,6 +658,10 @@ TEST(line__actions)
     CHECK_EQ(start("d|--check-config|--port|x")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|--check-config|/nowhere")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|/nowhere|--check-config")->code, SETTINGS_BAD);
+    char line[256];
+    (void)snprintf(line, sizeof line, "d|%s|--check-config", scratch_write("c", ""));
+    CHECK_EQ(start(line)->code, 0);
+    CHECK_STR(run.out, "bloomgated: the configuration is valid\n");
     CHECK_EQ(start("d|--print-config")->code, 0);
     CHECK(strstr(run.out, "\n#port 6420\n"));
     CHECK_EQ(start("d|--print-man")->code, 0);
