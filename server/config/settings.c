@@ -205,6 +205,28 @@ static void settings_read_environment(struct settings_draft *draft)
 
 /* ---- Reading all ----------------------------------------------------------------------------- */
 
+/* Warns about each option in the file that has a different value now. `file` is the draft as it was
+ * after the file was read. Lines of repeatable options add up. */
+static void settings_note_overridden(struct settings_draft *draft,
+                                     const struct settings_draft *file)
+{
+    char room[2][400];
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        const struct setting *setting = &table[i];
+        if (file->where[i] && setting->type < SETTING_USER
+            && !settings_same(setting, &file->settings, &draft->settings)) {
+            settings_doubt(
+                draft, file->where[i], "%s: '%s' is overridden by '%s' (%s)",
+                setting->name,
+                settings_show(setting, &file->settings, room[0], sizeof room[0]),
+                settings_show(setting, &draft->settings, room[1], sizeof room[1]),
+                draft->where[i]);
+        }
+    }
+}
+
 /* Returns an exit code, or SETTINGS_RUN if there were no errors. */
 static int settings_read_all(const struct settings_store *store,
                              struct settings_draft *draft)
@@ -214,10 +236,12 @@ static int settings_read_all(const struct settings_store *store,
     if (store->file) {
         settings_read_file(draft, store->file);
     }
+    const struct settings_draft read = *draft;
     settings_read_environment(draft);
     const size_t before = draft->mistakes;
     settings_line_read(draft, store->arguments, store->count, &file, &action);
     const bool usage = draft->mistakes != before;
+    settings_note_overridden(draft, &read);
     (void)settings_check(draft, store->families, store->family_count);
     return usage ? SETTINGS_USAGE : draft->mistakes ? SETTINGS_BAD : SETTINGS_RUN;
 }

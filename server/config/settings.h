@@ -5,7 +5,8 @@
  * (BLOOMGATED_PORT=6420), the file (port 6420), CONFIG GET and SET, --help, the example file
  * (--print-config) and the man page bloomgate.conf(5) (--print-man), so they always agree. The
  * command line overrides the environment, which overrides the file, which overrides the
- * defaults.
+ * defaults. A warning reports each value in the file that is overridden by a different one,
+ * because an operator who edits the file expects the option to take effect.
  *
  *     struct settings_store *store;
  *     int code = settings_from_command_line(argc, argv, families, n, &store);

@@ -233,8 +233,9 @@ static const struct settings_entry settings_rules[] = {
 };
 
 static const struct settings_entry settings_files[] = {
-    { "/etc/bloomgate/bloomgate.conf", "The configuration file that the systemd unit "
-                                       "uses." },
+    { "/etc/bloomgate/bloomgate.conf",
+      "The configuration file that the systemd unit uses. It overrides the unit's "
+      "defaults in /usr/share/bloomgate/systemd.conf." },
     { "/etc/bloomgate/keyring", "Secrets for keyed filters; see keyring." },
     { "/var/lib/bloomgate", "Snapshots and journals; see dir." },
 };

@@ -135,22 +135,41 @@ def unit():
 @test
 def unit_runs_a_program_and_options_that_exist():
     settings = unit()
-    names = options()
-    variables = re.findall(r"BLOOMGATED_([A-Z_]+)=", settings["Environment"])
-    assert variables
-    for variable in variables:
-        assert variable.lower().replace("_", "-") in names, variable
     assert settings["Type"] == "notify" and settings["User"] == "bloomgate"
     assert settings["ExecStart"].split()[0] == settings["ExecStartPre"].split()[0] == "/usr/sbin/bloomgated"
-    environment = dict(re.findall(r"(BLOOMGATED_\w+)=(\S+)", settings["Environment"]))
+    assert "BLOOMGATED_" not in "".join(settings.values()), "the file could not override such a variable"
+    shipped = shipped_values("ops/systemd/systemd.conf", read("ops/bloomgate.conf"))
+    folders = {"/var/lib/" + name for name in settings["StateDirectory"].split()}
+    assert shipped["dir"] in folders
+    assert os.path.dirname(shipped["keyring"]) in folders
+
+
+def shipped_values(path, conf):
+    """Checks a file with defaults, which includes a configuration with the text `conf`, and returns its values."""
+    text = read(path)
+    include = "include /etc/bloomgate/bloomgate.conf\n"
+    assert text.endswith(include), "the configuration must come last to override the defaults"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (("defaults.conf", text.replace(include, "include bloomgate.conf\n")), ("bloomgate.conf", conf)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(content)
+        done = run(os.path.join(folder, "defaults.conf"), "--check-config")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return dict(line.split(" ", 1) for line in text.splitlines() if not line.startswith(("#", "include")))
+
+
+@test
+def overridden_values_are_logged_at_startup():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bloomgate.conf")
-        shutil.copy(os.path.join(ROOT, "ops/bloomgate.conf"), path)
-        done = run(path, "--check-config", env=environment)
-        assert done.returncode == 0, done.stderr
-    folders = {"/var/lib/" + name for name in settings["StateDirectory"].split()}
-    assert environment["BLOOMGATED_DIR"] in folders
-    assert os.path.dirname(environment["BLOOMGATED_KEYRING"]) in folders
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"port 0\nhttp-port 0\nunixsocket {folder}/socket\ndir /srv/big\nkeyring {folder}/keyring\n")
+        with open(os.path.join(folder, "data"), "w", encoding="utf-8"):
+            pass  # the service cannot use a file as its directory, so it exits after logging the warnings
+        done = run(path, env={"BLOOMGATED_DIR": f"{folder}/data"})
+        assert done.returncode == 1, done
+        expected = f"{path}:4: dir: '/srv/big' is overridden by '{folder}/data' (BLOOMGATED_DIR)"
+        assert [line for line in done.stderr.splitlines() if "level=warning" in line and expected in line], done.stderr
 
 
 @test
@@ -206,8 +225,11 @@ def dockerfile_is_in_order():
             assert not re.search(r"\bsudo\b|apt-get (dist-)?upgrade", arguments)
     for image in re.findall(r"COPY --from=(\w+)", read("ops/docker/Dockerfile")):
         assert image == "build"
-    for variable in re.findall(r"\bBLOOMGATED_([A-Z_]+)=", " ".join(a for n, a in final if n == "ENV")):
-        assert variable.lower().replace("_", "-") in options(), variable
+    assert "ENV" not in named, "the file could not override such a variable"
+    assert ("COPY", "ops/docker/docker.conf /usr/share/bloomgate/docker.conf") in final
+    shipped = shipped_values("ops/docker/docker.conf", "requirepass pear\n")
+    volumes = json.loads(next(arguments for name, arguments in final if name == "VOLUME"))
+    assert [shipped["dir"], os.path.dirname(shipped["keyring"])] == volumes and shipped["bind"] == "*"
     exposed = [arguments for name, arguments in final if name == "EXPOSE"][0].split()
     assert exposed == ["6420", "8420"]
 

@@ -710,6 +710,38 @@ TEST(line__wins_over_environment_and_file)
     }
 }
 
+/* A value in the file that has no effect is reported, because the operator expects it to take effect. */
+TEST(line__overridden_values_are_reported)
+{
+    char line[256], expected[1024];
+    const char *file =
+        scratch_write("over.conf", "port 1\ntls-port 0\nhttp-port 1\nhttp-port 2\n"
+                                   "timeout 3\ndir /srv/big\nuser a on\n");
+    CHECK(setenv("BLOOMGATED_DIR", "/var/lib/x", 1) == 0);
+    CHECK(setenv("BLOOMGATED_HTTP_PORT", "5", 1) == 0);
+    CHECK(setenv("BLOOMGATED_TIMEOUT", "3s", 1) == 0);
+    CHECK(setenv("BLOOMGATED_USER", "b on", 1) == 0);
+    CHECK(setenv("BLOOMGATED_LOG_LEVEL", "debug", 1) == 0);
+    (void)snprintf(line, sizeof line, "d|%s|--check-config|--http-port|6|--port|1",
+                   file);
+    (void)snprintf(
+        expected, sizeof expected,
+        "bloomgated: warning: %s:4: http-port: '2' is overridden by '6' (command line)\n"
+        "bloomgated: warning: %s:6: dir: '/srv/big' is overridden by '/var/lib/x' "
+        "(BLOOMGATED_DIR)\n",
+        file, file);
+    CHECK_EQ(start(line)->code, SETTINGS_DONE);
+    CHECK_STR(run.out, "bloomgated: the configuration is valid\n");
+    CHECK_STR(run.error, expected);
+    static const char *const names[] = { "DIR", "HTTP_PORT", "TIMEOUT", "USER",
+                                         "LOG_LEVEL" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "BLOOMGATED_%s", names[i]);
+        CHECK(unsetenv(name) == 0);
+    }
+}
+
 /* ---- Checks across options --------------------------------------------------------------------- */
 
 TEST(check__loopback)
