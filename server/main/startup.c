@@ -151,6 +151,18 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY])
     return true;
 }
 
+static bool startup_keyring_wrong(char why[SETTINGS_WHY], const char *what,
+                                  const char *path, const bg_errinfo *info)
+{
+    /* The library's message about a system call contains the path. */
+    (void)snprintf(why, SETTINGS_WHY, "keyring: cannot %s %.400s: %s%s", what, path,
+                   info->os_errno ? text_errno(info->os_errno) : info->message,
+                   info->os_errno == EACCES
+                       ? "; change the owner to the service's user with chown"
+                       : "");
+    return false;
+}
+
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY])
 {
@@ -171,15 +183,11 @@ bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
         (void)gmtime_r(&now, &utc);
         (void)strftime(name, sizeof name, "%Y-%m-%d", &utc);
         if (bg_keyring_append(path, name, &info)) {
-            (void)snprintf(why, SETTINGS_WHY, "keyring: cannot create %.400s: %s", path,
-                           info.message);
-            return false;
+            return startup_keyring_wrong(why, "create", path, &info);
         }
     }
     if (bg_keyring_open(path, ring, &info)) {
-        (void)snprintf(why, SETTINGS_WHY, "keyring: cannot open %.400s: %s", path,
-                       info.message);
-        return false;
+        return startup_keyring_wrong(why, "open", path, &info);
     }
     return true;
 }

@@ -63,8 +63,10 @@ static bg_err keyring_check_file(const struct stat *about, bg_errinfo *info)
         return bgi_err(info, BG_EFORMAT, "path", "a regular file", "another file type");
     }
     if (about->st_uid != geteuid() && about->st_uid != 0) {
-        return bgi_err(info, BG_EINVAL, "owner", "the current user or root", "user %lu",
-                       (unsigned long)about->st_uid);
+        return bgi_err(info, BG_EINVAL, "owner",
+                       "the current user or root (run this as the owner, or change the "
+                       "owner with chown)",
+                       "user %lu", (unsigned long)about->st_uid);
     }
     if (about->st_mode & 077) {
         return bgi_err(info, BG_EINVAL, "mode",

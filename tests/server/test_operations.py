@@ -124,6 +124,23 @@ def hashed_password_is_taken():
     assert run("--hash-password", stdin="").returncode == 2
 
 
+@test
+def keyring_of_another_user_is_explained():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        keyring = os.path.join(folder, "keyring")
+        with open(keyring, "w", encoding="utf-8"):
+            pass
+        os.chmod(keyring, 0)
+        # Without root privileges, an unreadable keyring has the same effect as one owned by another user.
+        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        done = subprocess.run([PROGRAM, "--port", "0", "--http-port", "0", "--unixsocket", f"{folder}/socket",
+                               "--dir", f"{folder}/data", "--keyring", keyring],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False, **user)
+        assert done.returncode == 1, done
+        assert f"keyring: cannot open {keyring}: Permission denied; change the owner" in done.stderr, done.stderr
+
+
 # ---- systemd -------------------------------------------------------------------------------
 
 

@@ -391,6 +391,12 @@ TEST(keyring__only_its_owner_may_read_it)
     CHECK(chmod(path, 0600) == 0);
     if (geteuid() == 0 && chown(path, 12345, 0) == 0) {
         check_refused(path, BG_EINVAL, "owner");
+        bg_keyring *ring = NULL;
+        bg_errinfo why;
+        CHECK_EQ(bg_keyring_open(path, &ring, &why), BG_EINVAL);
+        CHECK_STR(why.message,
+                  "owner: found user 12345, expected the current user or root (run "
+                  "this as the owner, or change the owner with chown)");
     }
     files_clean();
 }
