@@ -844,6 +844,19 @@ def test_auth_can_be_left_out(program):
 
 
 @alone
+def test_metrics_need_only_the_documented_permissions(program):
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/operations.md"), encoding="utf-8") as page:
+        rule = re.search(r"For metrics,\s+`(user default [^`]*)` is enough", page.read()).group(1)
+    with free_service(program, "metrics-auth no", rule, "user admin on >secret +@all ~*") as s:
+        a = Asker(s, "admin:secret")
+        a.make("f")
+        anonymous = Asker(s)
+        wait_for(lambda: b'filter="f"' in anonymous.told("GET", "/metrics", 200), what="the series of a filter")
+        same(anonymous.status("GET", F), 401)
+        assert s.ask("BF.EXISTS", "f", "pear").startswith("NOAUTH")
+
+
+@alone
 def test_host_names(program):
     with free_service(program, "http-allowed-hosts bloom.example other.example") as s:
         a = Asker(s)
