@@ -197,13 +197,15 @@ bool startup_pid_file(const char *path, char why[SETTINGS_WHY])
     if (!*path) {
         return true;
     }
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) {
         return startup_wrong(why, "pid-file", path);
     }
     char text[32];
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    const bool good = write(fd, text, (size_t)n) == n && fchmod(fd, 0644) == 0;
+    /* Old text is cut off only after the first line is complete, so a reader never sees an empty file. */
+    const bool good = write(fd, text, (size_t)n) == n && ftruncate(fd, n) == 0
+                      && fchmod(fd, 0644) == 0;
     return (close(fd) == 0 && good) || startup_wrong(why, "pid-file", path);
 }
 

@@ -28,6 +28,7 @@
  */
 #include "postgres/changes.h"
 
+#include "source/script.h"
 #include "text.h"
 
 #include <errno.h>
@@ -496,7 +497,7 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
     return err ? postgres_schema_undo(link, "install", err, deadline, info) : BG_OK;
 }
 
-static bool install_write(FILE *to, const struct source *source,
+static void install_write(FILE *to, const struct source *source,
                           const struct statements *all)
 {
     const struct changes *own = source->mode_own;
@@ -511,7 +512,6 @@ static bool install_write(FILE *to, const struct source *source,
         (void)fprintf(to, "%s;\n", all->list[i]);
     }
     (void)fputs("COMMIT;\n", to);
-    return !ferror(to);
 }
 
 bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
@@ -523,10 +523,13 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
         return BG_OK;
     }
     bg_err err = install_plan(link, &all, deadline, info);
-    FILE *to = err ? NULL : fopen(source->how.script, "w");
-    bool fine = to && install_write(to, source, &all);
-    fine = (!to || fclose(to) == 0) && fine;
-    if (!err && !fine) {
+    struct script script;
+    bool written = !err && script_begin(&script);
+    if (written) {
+        install_write(script.to, source, &all);
+        written = script_end(&script, source->how.script);
+    }
+    if (!err && !written) {
         err = source_error(info, BG_EIO, "install", NULL, "cannot write %.300s: %s",
                            source->how.script, text_errno(errno));
     }

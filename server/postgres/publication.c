@@ -14,6 +14,7 @@
 #include "postgres/publication.h"
 
 #include "postgres/schema.h"
+#include "source/script.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,18 +154,19 @@ static bg_err publication_script(const struct source *source, const char *name,
                                  char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
 {
     const char *path = source->how.script;
-    FILE *script = *path ? fopen(path, "w") : NULL;
-    bool written = script
-                   && fprintf(script,
-                              "-- Publication for gate \"%s\". Run this as the owner"
-                              " of the tables.\n\nBEGIN;\n",
-                              source->how.name)
-                          > 0;
-    for (int i = 0; script && i < PUBLICATION_STEPS; i++) {
-        written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
+    struct script script;
+    bool written = *path && script_begin(&script);
+    if (written) {
+        (void)fprintf(script.to,
+                      "-- Publication for gate \"%s\". Run this as the owner of the "
+                      "tables.\n\nBEGIN;\n",
+                      source->how.name);
+        for (int i = 0; i < PUBLICATION_STEPS; i++) {
+            (void)fprintf(script.to, "%s;\n", sql[i]);
+        }
+        (void)fputs("COMMIT;\n", script.to);
+        written = script_end(&script, path);
     }
-    written = written && fputs("COMMIT;\n", script) >= 0;
-    written = script && fclose(script) == 0 && written;
     return source_error(info, BG_EINVAL, "publication", NULL,
                         "%s is missing or incomplete; as the owner of the tables, %s%s",
                         name, written ? "run " : "create it", written ? path : "");

@@ -7,6 +7,7 @@
  */
 #include "sqlite/history.h"
 
+#include "source/script.h"
 #include "text.h"
 
 #include <errno.h>
@@ -258,13 +259,14 @@ static bg_err install_refuse(const struct source *source, const char *sql,
 {
     const char *path = source->how.script;
     char *row = install_row_sql(source);
-    FILE *file = *path ? fopen(path, "w") : NULL;
-    const bool written =
-        file && row
-        && fprintf(file, "BEGIN IMMEDIATE;\n%s%s;\nCOMMIT;\n", sql, row) > 0;
-    const bool closed = file && fclose(file) == 0;
+    struct script script;
+    bool written = row && *path && script_begin(&script);
+    if (written) {
+        (void)fprintf(script.to, "BEGIN IMMEDIATE;\n%s%s;\nCOMMIT;\n", sql, row);
+        written = script_end(&script, path);
+    }
     free(row);
-    if (*path && !(written && closed)) {
+    if (*path && !written) {
         return source_error(info, BG_EIO, "install=no", NULL, "cannot write %.300s: %s",
                             path, text_errno(errno));
     }

@@ -1084,6 +1084,8 @@ TEST(changes__without_install_it_writes_a_script)
     struct source_settings settings = world_settings(&w);
     settings.install = false;
     settings.script = script;
+    FILE *old = fopen(script, "w+");
+    CHECK(old && fputs("old", old) >= 0 && fflush(old) == 0);
     CHECK_OK(source_create(&settings, &source, NULL));
     model_follow(m, source, NULL);
     MODEL_AWAIT(m, m->up == 0);
@@ -1091,6 +1093,9 @@ TEST(changes__without_install_it_writes_a_script)
     CHECK_EQ(world_number(&w, "SELECT count(*) FROM sqlite_master WHERE name GLOB"
                               " 'bloomgate*'"),
              0);
+    rewind(old); /* a reader of the previous script is not affected */
+    CHECK(fgets(sql, sizeof sql, old) && fclose(old) == 0);
+    CHECK_STR(sql, "old");
     FILE *file = fopen(script, "r");
     CHECK(file);
     const size_t n = fread(sql, 1, sizeof sql - 1, file);

@@ -117,6 +117,14 @@ TEST(pid_file__is_removed_if_it_is_ours)
     CHECK(file && fscanf(file, "%ld", &number) == 1); /* NOLINT(cert-err34-c) */
     (void)fclose(file);
     CHECK_EQ(number, getpid());
+    scratch_write("pid",
+                  "1234567890\n1234567890\n"); /* left by a process that was killed */
+    CHECK(startup_pid_file(path, why));
+    char text[64] = "", expected[64];
+    (void)snprintf(expected, sizeof expected, "%ld\n", (long)getpid());
+    file = fopen(path, "re");
+    CHECK(file && fread(text, 1, sizeof text - 1, file) > 0 && fclose(file) == 0);
+    CHECK_STR(text, expected);
     startup_remove_pid_file(path);
     CHECK(access(path, F_OK) != 0);
     scratch_write("pid", "1\n");
