@@ -238,11 +238,12 @@ static void man_examples(const struct command *command)
 {
     printf(".SH EXAMPLES\n");
     for (int i = 0; i < COMMAND_EXAMPLES && command->examples[i].line; i++) {
-        printf(".TP\n\\fB");
+        /* Without .nf, troff may break the command at a space inside quotes. */
+        printf("%s.nf\n\\fB", i > 0 ? ".PP\n" : "");
         roff_inside(stdout, command->examples[i].line);
-        printf("\\fR\n");
+        printf("\\fR\n.fi\n.RS\n");
         roff_text(stdout, command->examples[i].does);
-        printf("\n");
+        printf("\n.RE\n");
     }
 }
 

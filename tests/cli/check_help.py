@@ -85,6 +85,16 @@ def check_page(name, page):
     expect(not complaints, f"mandoc reports warnings for {name}: {complaints}")
 
 
+def check_page_examples(name, text, page):
+    """Checks that the man page has every example of the help text in no-fill mode, in which troff does not break lines."""
+    escapes = {"\\-": "-", "\\(aq": "'", "\\(ga": "`", "\\(ha": "^", "\\(ti": "~", "\\fB": "", "\\fR": ""}
+    for escape, character in escapes.items():
+        page = page.replace(escape, character)
+    page = page.replace("\\e", "\\")
+    for example in re.findall(r"^  (\S.*)$", text.split("\nExamples\n")[-1], re.M):
+        expect(f"\n.nf\n{example}\n.fi\n" in page, f"{name}: the example is not in no-fill mode: {example}")
+
+
 def check_command(name, summary, scripts):
     code, text, err = run(name, "--help")
     expect(code == 0 and not err, f"{name} --help failed with exit code {code}: {err}")
@@ -96,6 +106,7 @@ def check_command(name, summary, scripts):
     code, man, err = run("help", "--man", name)
     expect(code == 0 and not err, f"help --man {name} failed with exit code {code}: {err}")
     check_page(f"bloomgate-{name}(1)", man)
+    check_page_examples(f"bloomgate-{name}(1)", text, man)
     check_mistakes(name, check_options(name, text, man, scripts))
 
 
