@@ -470,11 +470,12 @@ bool user_may_touch_all(const struct user *user, unsigned need)
  */
 #define USER_TICKS 1048576.0 /* ticks per ms */
 
-static void user_rate(const struct user *user, uint64_t *rate, uint64_t *burst)
+bool user_rate(const struct user *user, uint64_t *rate, uint64_t *burst)
 {
     *rate = user->has_rate ? user->rate : atomic_load(&user->rates->rate);
     *burst = user->has_rate ? user->burst : atomic_load(&user->rates->burst);
     *burst = *burst ? *burst : *rate;
+    return user->has_rate;
 }
 
 static bool user_too_fast(const struct user *user, uint64_t n)
@@ -486,7 +487,7 @@ static bool user_too_fast(const struct user *user, uint64_t n)
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait)
 {
     uint64_t none, rate, burst;
-    user_rate(user, &rate, &burst);
+    (void)user_rate(user, &rate, &burst);
     wait = wait ? wait : &none;
     *wait = 0;
     if (rate == 0 || n == 0) {

@@ -154,6 +154,10 @@ bool user_may_touch_all(const struct user *user, unsigned need);
  * in milliseconds. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
+/* Returns the adds per second and the maximum burst, which are 0 if there is no limit, and whether they are
+ * settings of the user rather than of the service. */
+bool user_rate(const struct user *user, uint64_t *rate, uint64_t *burst);
+
 /* Counts a request that was refused for lack of permission. */
 void user_refused(const struct user *user);
 

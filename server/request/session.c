@@ -290,6 +290,28 @@ static bool session_host_drop(struct host *host, bg_bytes name)
     return session_drop(session_in(host), name, &terms, NULL) == BG_OK;
 }
 
+/* Describes the limit rather than the n adds that exceed it, because pipelined requests are charged
+ * together. `wait` is the result of user_take. */
+static void session_describe_rate(const struct user *user, uint64_t wait,
+                                  bg_errinfo *info)
+{
+    char limit[300] = "insert-rate";
+    uint64_t rate, burst;
+    if (user_rate(user, &rate, &burst)) {
+        (void)snprintf(limit, sizeof limit, "rate of user %s", user_name(user));
+    }
+    *info = (bg_errinfo){ .code = BG_EQUOTA };
+    if (wait == UINT64_MAX) {
+        (void)snprintf(info->message, sizeof info->message,
+                       "%s: more than %llu adds at once; send fewer items together",
+                       limit, (unsigned long long)burst);
+    } else {
+        (void)snprintf(info->message, sizeof info->message,
+                       "%s: over the limit of %llu adds/s; try again in %llu ms", limit,
+                       (unsigned long long)rate, (unsigned long long)wait);
+    }
+}
+
 /* Checks the insert rate of the client's user. Returns false if the client has to wait. */
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
 {
@@ -298,10 +320,7 @@ bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
         || user_take(session->client->user, n, session->ticks, &wait)) {
         return true;
     }
-    *info = (bg_errinfo){ .code = BG_EQUOTA };
-    (void)snprintf(info->message, sizeof info->message,
-                   "insert-rate: %llu adds exceed the limit; try again in %llu ms",
-                   (unsigned long long)n, (unsigned long long)wait);
+    session_describe_rate(session->client->user, wait, info);
     return false;
 }
 

@@ -202,7 +202,7 @@ def test_rights_and_rates(program):
             assert c.ask("BF.EXISTS", "seen", "a").startswith("NOPERM")
             assert b"seen" not in c.ask("INFO", "sharded")
             assert c.ask("AUTH", "few", "pw-of-few-and-long") == "OK"
-            assert c.ask("BF.MADD", "seen", *KEYS[:200]).startswith("LIMIT insert-rate")
+            assert c.ask("BF.MADD", "seen", *KEYS[:200]).startswith("LIMIT rate of user few: more than 3 adds at once")
 
 
 @service.alone

@@ -7,6 +7,7 @@ usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 import multiprocessing
 import os
 import random
+import re
 import resource
 import socket
 import struct
@@ -481,6 +482,23 @@ def test_crowd(program):
             for sock in crowd:
                 sock.close()
             wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="connections to close")
+
+
+@alone
+def test_refusals_describe_the_limit(program):
+    """Pipelined adds are charged together, but each reply describes the limit, not the size of a batch."""
+    limits = {"rate=1 burst=1000": "rate of user shop: over the limit of 1 adds/s; try again in N ms",
+              "": "insert-rate: over the limit of 2 adds/s; try again in N ms"}
+    for rate, expected in limits.items():
+        with Service(program, "insert-rate 2", "insert-burst 1000", f"user shop on >x +@all ~* {rate}") as s, s.connect() as c:
+            c.ask("AUTH", "shop", "x")
+            replies = c.pipeline([("BF.ADD", "f", str(i)) for i in range(3000)])
+            refused = {re.sub("[0-9]+ ms", "N ms", reply) for reply in replies if reply not in (0, 1)}
+            assert refused == {"LIMIT " + expected}, refused
+    with Service(program, "user shop on >x +@all ~* rate=1 burst=3") as s, s.connect() as c:
+        c.ask("AUTH", "shop", "x")
+        reply = c.ask("BF.MADD", "f", *range(100))
+        assert "LIMIT rate of user shop: more than 3 adds at once; send fewer items together" in reply, reply
 
 
 @alone

@@ -1010,7 +1010,7 @@ def test_keys_count_for_the_user_of_the_request(program):
         writer.ask("BF.INSERT", "f", "CAPACITY", 10, "ITEMS", "a", "b")
         writer.ask("BF.MADD", "f", *range(5000))  # runs as a job
         refused = writer.ask("BF.MADD", "f", *range(10000, 300000))  # over the limit of the user
-        assert refused[-1].startswith("LIMIT insert-rate"), refused[-1]
+        assert refused[-1].startswith("LIMIT rate of user writer: over the limit of 100000 adds/s; try again in "), refused[-1]
         writer.ask("MULTI")
         writer.ask("CF.ADD", "c", "x")
         writer.ask("BF.EXISTS", "f", "x")
