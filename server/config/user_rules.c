@@ -135,6 +135,21 @@ static bool user_rule_covers(const char *rule, const char *name)
     return strncasecmp(rule, name, n) == 0 && (!name[n] || name[n] == '|');
 }
 
+/* Returns whether a rule refers to a subcommand of a command that has none. */
+static bool user_rule_is_too_fine(const struct user_commands *commands,
+                                  const char *rule)
+{
+    const size_t n = strcspn(rule, "|");
+    bool plain = false;
+    for (size_t i = 0; i < commands->count && rule[n]; i++) {
+        const struct command *command = user_command(commands, i);
+        plain = plain
+                || (strncasecmp(rule, command->name, n) == 0 && !command->name[n]
+                    && !(command->flags & COMMAND_CONTAINER));
+    }
+    return plain;
+}
+
 /* +command, +command|subcommand */
 static bool user_rule_command(const struct user_draft *draft, const char *rule)
 {
@@ -154,7 +169,10 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
     }
     letters_upper(upper, sizeof upper, rule + 1, strlen(rule + 1));
     return commands->count == 0 /* if no commands are known, any name is accepted */
-           || user_wrong(draft, rule, "a command such as bf.add",
+           || user_wrong(draft, rule,
+                         user_rule_is_too_fine(commands, rule + 1)
+                             ? "a whole command, because this one has no subcommands"
+                             : "a command such as bf.add",
                          nearest_name(upper, names, commands->count));
 }
 

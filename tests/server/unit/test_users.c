@@ -234,8 +234,10 @@ TEST(rules__mistakes)
         { "user a -nothing-like-it",
           "conf:1: user a: found '-nothing-like-it', expected a command such as bf.add" },
         { "user a +config|get",
-          "conf:1: user a: found '+config|get', expected a command such as bf.add; did you mean "
-          "CONFIG?" },
+          "conf:1: user a: found '+config|get', expected a whole command, because this one has no "
+          "subcommands; did you mean CONFIG?" },
+        { "user a +confi|get",
+          "conf:1: user a: found '+confi|get', expected a command such as bf.add" },
         { "user a +", "conf:1: user a: found '+', expected a command such as bf.add" },
         { "user a +@",
           "conf:1: user a: found '+@', expected a category such as @read" },
