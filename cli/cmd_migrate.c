@@ -1,6 +1,6 @@
 /*
- * cmd_migrate.c - bloomgate migrate: copies the filters of a running RedisBloom or valkey-bloom
- * server to a server that runs Bloomgate.
+ * cmd_migrate.c - bloomgate migrate: copies the filters of a running server (RedisBloom, valkey-bloom
+ * or Bloomgate) to a server that runs Bloomgate.
  *
  * SCAN lists the keys of every node of the source, a batch at a time, and TYPE selects the filters.
  * Each filter is copied and verified (migrate.h) before the next one, so only one filter at a time is
@@ -218,7 +218,7 @@ static bg_err migrate_types(struct migrate_work *w, struct migrate_batch *b,
 static bool migrate_is_filter(const char *type)
 {
     return strcmp(type, "MBbloom--") == 0 || strcmp(type, "MBbloomCF") == 0
-           || strcmp(type, "bloomfltr") == 0;
+           || strcmp(type, "bloomfltr") == 0 || strcmp(type, "bloomgate") == 0;
 }
 
 static void migrate_skip(struct migrate_work *w, const char *type)
@@ -279,6 +279,7 @@ static bg_err migrate_batch_copy(struct migrate_work *w, struct migrate_batch *b
             migrate_skip(w, b->types[i]);
             continue;
         }
+        f.dumps = strcmp(b->types[i], "bloomgate") == 0;
         const enum migrate_result result = migrate_copy(&w->pair, &f);
         if (result == MIGRATE_FAILED && migrate_is_fatal(f.why.code)) {
             *info = f.why;
@@ -318,9 +319,7 @@ static const char *migrate_reason(const char *type)
             return "Bloomgate does not support this type";
         }
     }
-    return strcmp(type, "bloomgate") == 0
-               ? "already a Bloomgate filter; use BG.DUMP and BG.LOAD"
-               : "not a filter";
+    return "not a filter";
 }
 
 static void migrate_summarize(const struct migrate_work *w)
@@ -475,12 +474,13 @@ static int migrate_command(void *options, const struct arguments *arguments)
 
 const struct command command_migrate = {
     .name = "migrate",
-    .summary = "copy filters from RedisBloom or valkey-bloom to Bloomgate",
+    .summary = "copy filters from another server to Bloomgate",
     .usage = "[options] SOURCE TARGET",
     .about =
-        "Copies all Bloom and cuckoo filters of a running RedisBloom or valkey-bloom "
-        "server to bloomgated, or to a Redis or Valkey server with the bloomgate "
-        "module. SOURCE and TARGET are HOST:PORT, or HOST:PORT,HOST:PORT for some nodes "
+        "Copies all filters of a running server to bloomgated, or to a Redis or Valkey "
+        "server with the bloomgate module. The source runs RedisBloom, valkey-bloom, the "
+        "bloomgate module or bloomgated. Bloomgate filters with a keyed hash are copied "
+        "only if the target has their secrets. SOURCE and TARGET are HOST:PORT, or HOST:PORT,HOST:PORT for some nodes "
         "of a cluster. The source is only read. Filters keep their bits, their hash and "
         "their expiration time. Only database 0 is copied.\n\nEach filter is loaded "
         "under a temporary name, {N}NAME/bloomgate-migrate, read back and compared bit by "

@@ -1,10 +1,10 @@
 /*
- * migrate.h - copies one filter from RedisBloom or valkey-bloom to a server that runs Bloomgate; used
- * by cmd_migrate.c.
+ * migrate.h - copies one filter from RedisBloom, valkey-bloom or Bloomgate to a server that runs
+ * Bloomgate; used by cmd_migrate.c.
  *
  * The source is only read. DUMP returns a snapshot of the filter, which is converted to a Bloomgate
- * dump (dump.h) and loaded under a temporary name in the same slot. It is then read back and compared
- * bit by bit, and its expiration time is set. Finally, it is renamed: with RENAMENX, or with RENAME
+ * dump (dump.h); BG.DUMP returns such a dump. The dump is loaded under a temporary name in the same
+ * slot. It is then read back and compared bit by bit, and its expiration time is set. Finally, it is renamed: with RENAMENX, or with RENAME
  * if it replaces a different filter.
  *
  * Invariants
@@ -12,7 +12,7 @@
  *   (M2) A name that exists on the target is replaced only with --replace.
  *   (M3) A filter that is already on the target, with the same bits, is not copied. An interrupted
  *        migration is therefore resumed by running it again, without a state file.
- *   (M4) All keys that were added before DUMP ran are in the copy.
+ *   (M4) All keys that were added before DUMP or BG.DUMP ran are in the copy.
  */
 #ifndef CLI_MIGRATE_H
 #define CLI_MIGRATE_H
@@ -35,6 +35,7 @@ enum migrate_result {
 
 struct migrate_filter {
     bg_bytes name;
+    bool dumps;     /* a filter of type bloomgate, which is read with BG.DUMP */
     uint64_t bytes; /* size of the filter in its file format */
     int64_t
         ttl; /* remaining time on the source in milliseconds; -1 if it does not expire */

@@ -84,6 +84,57 @@ static bg_err migrate_number(struct cluster *cluster, const bg_bytes *words,
     return err;
 }
 
+/* ---- BG.DUMP --------------------------------------------------------------------------------- */
+
+typedef bg_err migrate_chunk_fn(void *context, const struct dump_chunk *chunk,
+                                bg_errinfo *info);
+
+/* Handles a reply to BG.DUMP: a cursor and a chunk. Sets *cursor to 0 at the end. */
+static bg_err migrate_read_chunk(bg_bytes reply, int64_t *cursor,
+                                 migrate_chunk_fn *take, void *context,
+                                 bg_errinfo *info)
+{
+    size_t at = 0;
+    const struct reply_item list = reply_next(reply, &at),
+                            next = reply_next(reply, &at),
+                            data = reply_next(reply, &at);
+    struct dump_chunk chunk;
+    if (list.type != '*' || list.number != 2 || data.type != '$') {
+        return error_fail(info, BG_EFORMAT,
+                          "BG.DUMP: invalid reply, expected a cursor and a chunk");
+    }
+    *cursor = next.type == ':'
+                  ? next.number
+                  : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
+    if (!data.text.len) {
+        return BG_OK;
+    }
+    const bg_err err = dump_chunk_read(data.text, &chunk, info);
+    return err ? err : take(context, &chunk, info);
+}
+
+/* Reads a filter and passes its chunks to `take`. */
+static bg_err migrate_each_chunk(struct cluster *cluster, bg_bytes name,
+                                 migrate_chunk_fn *take, void *context,
+                                 bg_errinfo *info)
+{
+    int64_t cursor = 0;
+    bg_err err = BG_OK;
+    for (int i = 0; i < MIGRATE_READS && !err && (i == 0 || cursor != 0); i++) {
+        char number[24];
+        struct migrate_reply reply;
+        (void)snprintf(number, sizeof number, "%" PRId64, cursor);
+        const bg_bytes words[] = { link_word("BG.DUMP"), name, link_word(number) };
+        err = migrate_call(cluster, words, 3, &reply, info);
+        if (!err) {
+            err = migrate_read_chunk((bg_bytes){ reply.bytes, reply.n }, &cursor, take,
+                                     context, info);
+            free(reply.bytes);
+        }
+    }
+    return err;
+}
+
 /* ---- Source ---------------------------------------------------------------------------------- */
 
 /* Encodes an object as a Bloomgate dump. */
@@ -114,9 +165,11 @@ static bg_err migrate_encode(const struct object *object, struct migrate_dump *d
     return err;
 }
 
-/* Reads the filter from the source. Sets *missing if it does not exist. */
-static bg_err migrate_fetch(struct cluster *source, bg_bytes name,
-                            struct migrate_dump *dump, bool *missing, bg_errinfo *info)
+/* Reads a filter of RedisBloom or valkey-bloom from the source, and converts it. Sets *missing if it
+ * does not exist. */
+static bg_err migrate_convert(struct cluster *source, bg_bytes name,
+                              struct migrate_dump *dump, bool *missing,
+                              bg_errinfo *info)
 {
     const struct command_settings settings = { .max_filter_bytes = 0 };
     const bg_bytes words[] = { link_word("DUMP"), name };
@@ -138,6 +191,81 @@ static bg_err migrate_fetch(struct cluster *source, bg_bytes name,
     if (object) {
         err = migrate_encode(object, dump, info);
         object_free(object);
+    }
+    return err;
+}
+
+static bg_err migrate_keep_chunk(void *context, const struct dump_chunk *chunk,
+                                 bg_errinfo *info)
+{
+    struct migrate_dump *dump = context;
+    if (chunk->offset != dump->n) {
+        return error_fail(info, BG_EFORMAT,
+                          "BG.DUMP: found a chunk at byte %llu, "
+                          "expected byte %zu",
+                          (unsigned long long)chunk->offset, dump->n);
+    }
+    uint8_t *bytes = realloc(dump->bytes, dump->n + chunk->n + 1);
+    if (!bytes) {
+        return error_fail(info, BG_ENOMEM, "out of memory");
+    }
+    memcpy(bytes + dump->n, chunk->bytes, chunk->n);
+    dump->bytes = bytes;
+    dump->n += chunk->n;
+    return BG_OK;
+}
+
+static bg_err migrate_is_missing(struct cluster *cluster, bg_bytes name, bool *missing,
+                                 bg_errinfo *info)
+{
+    const bg_bytes words[] = { link_word("TYPE"), name };
+    struct migrate_reply reply;
+    const bg_err err = migrate_call(cluster, words, 2, &reply, info);
+    if (!err) {
+        *missing =
+            reply_begins(reply_first((bg_bytes){ reply.bytes, reply.n }).text, "none");
+        free(reply.bytes);
+    }
+    return err;
+}
+
+/* Reads a Bloomgate filter from the source, unchanged. Sets *missing if it does not exist. */
+static bg_err migrate_read(struct cluster *source, bg_bytes name,
+                           struct migrate_dump *dump, bool *missing, bg_errinfo *info)
+{
+    bg_err err = migrate_each_chunk(source, name, migrate_keep_chunk, dump, info);
+    const uint8_t *end = dump->n ? memchr(dump->bytes, '\n', dump->n) : NULL;
+    if (err == BG_EBUSY && !migrate_is_missing(source, name, missing, NULL)
+        && *missing) {
+        return BG_OK;
+    }
+    if (!err && !end) {
+        err = error_fail(info, BG_EFORMAT, "BG.DUMP: the dump has no description");
+    }
+    dump->line = end ? (size_t)(end - dump->bytes) + 1 : 0;
+    return err;
+}
+
+static bool migrate_is_unknown(bg_err err, const bg_errinfo *why)
+{
+    return err == BG_EBUSY && strstr(why->message, "ERR unknown command") != NULL;
+}
+
+/* Reads the filter from the source. bloomgated has no DUMP, but supports BG.DUMP for all its filters. */
+static bg_err migrate_fetch(struct cluster *source, struct migrate_filter *f,
+                            struct migrate_dump *dump, bool *missing)
+{
+    bg_err err = BG_OK;
+    if (!f->dumps) {
+        err = migrate_convert(source, f->name, dump, missing, &f->why);
+    }
+    if (!f->dumps && !migrate_is_unknown(err, &f->why)) {
+        return err;
+    }
+    const bg_errinfo why = f->why;
+    err = migrate_read(source, f->name, dump, missing, &f->why);
+    if (!f->dumps && migrate_is_unknown(err, &f->why)) {
+        f->why = why; /* DUMP is missing, not BG.DUMP */
     }
     return err;
 }
@@ -198,10 +326,12 @@ struct migrate_compare {
 };
 
 /* Compares a chunk, without the description line, in which limits and times can differ. */
-static void migrate_compare_chunk(struct migrate_compare *c,
-                                  const struct dump_chunk *chunk)
+static bg_err migrate_compare_chunk(void *context, const struct dump_chunk *chunk,
+                                    bg_errinfo *info)
 {
+    struct migrate_compare *c = context;
     size_t from = 0;
+    (void)info;
     if (chunk->offset == 0) {
         const uint8_t *end = memchr(chunk->bytes, '\n', chunk->n);
         from = end ? (size_t)(end - chunk->bytes) + 1 : chunk->n;
@@ -213,29 +343,7 @@ static void migrate_compare_chunk(struct migrate_compare *c,
                && chunk->total - c->line == c->dump->n - c->dump->line
                && memcmp(c->dump->bytes + place, chunk->bytes + from, n) == 0;
     c->at += chunk->n;
-}
-
-/* Handles a reply to BG.DUMP: a cursor and a chunk. Sets *cursor to 0 at the end. */
-static bg_err migrate_read_chunk(struct migrate_compare *c, bg_bytes reply,
-                                 int64_t *cursor, bg_errinfo *info)
-{
-    size_t at = 0;
-    const struct reply_item list = reply_next(reply, &at),
-                            next = reply_next(reply, &at),
-                            data = reply_next(reply, &at);
-    struct dump_chunk chunk;
-    if (list.type != '*' || list.number != 2 || data.type != '$') {
-        return error_fail(info, BG_EFORMAT,
-                          "BG.DUMP: invalid reply, expected a cursor and a chunk");
-    }
-    *cursor = next.type == ':'
-                  ? next.number
-                  : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
-    bg_err err = data.text.len ? dump_chunk_read(data.text, &chunk, info) : BG_OK;
-    if (!err && data.text.len) {
-        migrate_compare_chunk(c, &chunk);
-    }
-    return err;
+    return BG_OK;
 }
 
 /* Reads a filter from the target and compares it with a dump. Reads all chunks even if the first one
@@ -245,27 +353,10 @@ static bg_err migrate_is_equal(struct cluster *target, bg_bytes name,
                                bg_errinfo *info)
 {
     struct migrate_compare c = { .dump = dump, .equal = true };
-    int64_t cursor = 0;
-    for (int i = 0; i < MIGRATE_READS; i++) {
-        char number[24];
-        struct migrate_reply reply;
-        (void)snprintf(number, sizeof number, "%" PRId64, cursor);
-        const bg_bytes words[] = { link_word("BG.DUMP"), name, link_word(number) };
-        bg_err err = migrate_call(target, words, 3, &reply, info);
-        if (err) {
-            return err;
-        }
-        err = migrate_read_chunk(&c, (bg_bytes){ reply.bytes, reply.n }, &cursor, info);
-        free(reply.bytes);
-        if (err) {
-            return err;
-        }
-        if (cursor == 0) {
-            break;
-        }
-    }
-    *equal = c.equal && c.line && c.at - c.line == dump->n - dump->line;
-    return BG_OK;
+    const bg_err err =
+        migrate_each_chunk(target, name, migrate_compare_chunk, &c, info);
+    *equal = !err && c.equal && c.line && c.at - c.line == dump->n - dump->line;
+    return err;
 }
 
 /* Gives a key the remaining time of the filter on the source, which was read at `since`. */
@@ -332,15 +423,12 @@ static enum migrate_result migrate_end(bg_err err, enum migrate_result result)
 static bg_err migrate_look(const struct migrate_pair *pair, struct migrate_filter *f,
                            const struct migrate_dump *dump, bool *there, bool *same)
 {
-    const bg_bytes type[] = { link_word("TYPE"), f->name };
-    struct migrate_reply reply;
-    bg_err err = migrate_call(pair->target, type, 2, &reply, &f->why);
+    bool missing = false;
+    bg_err err = migrate_is_missing(pair->target, f->name, &missing, &f->why);
+    *there = !missing;
     if (err) {
         return err;
     }
-    const bg_bytes word = reply_first((bg_bytes){ reply.bytes, reply.n }).text;
-    *there = !reply_begins(word, "none");
-    free(reply.bytes);
     if (!*there) {
         return BG_OK;
     }
@@ -395,7 +483,7 @@ enum migrate_result migrate_copy(const struct migrate_pair *pair,
     bool missing = false;
     f->why = (bg_errinfo){ .code = BG_OK };
     bg_err err = migrate_number(pair->source, words, 2, &f->ttl, &f->why);
-    err = err ? err : migrate_fetch(pair->source, f->name, &dump, &missing, &f->why);
+    err = err ? err : migrate_fetch(pair->source, f, &dump, &missing);
     if (err || missing) {
         free(dump.bytes);
         return migrate_end(err, MIGRATE_GONE);
