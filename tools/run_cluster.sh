@@ -84,7 +84,7 @@ until is_ready; do
     sleep 0.1
 done
 addresses=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]}
-"$program" --cluster "$addresses" create --items 1M seen 2>/dev/null
+"$program" --cluster "$addresses" create --items 1M --rate 0.1% seen 2>/dev/null
 cat <<TEXT
 A cluster of three primaries and three replicas is ready, with the filter "seen" in 16 shards. In another terminal, try:
 
