@@ -101,6 +101,12 @@ def can_be_killed(program, module):
         check_stopped(run, [], folder)
 
 
+def filter_is_the_one_in_the_docs(_program, _module):
+    with open(f"{ROOT}/docs/cluster.md", encoding="utf-8") as page, open(SCRIPT, encoding="utf-8") as script:
+        options = re.search(r"cluster (create .* seen)\n", page.read())[1]
+        assert f" {options} " in script.read(), options
+
+
 def errors_are_reported(program, module):
     with tempfile.TemporaryDirectory() as folder:
         for options in (["--port", "0"], ["--port", "x"], ["--ports", "7000"], ["--port"]):
@@ -118,7 +124,7 @@ def main():
         print("skipped: no server is installed")
         sys.exit(77)
     program, module = sys.argv[1:]
-    for test in (commands_work, can_be_killed, errors_are_reported):
+    for test in (filter_is_the_one_in_the_docs, commands_work, can_be_killed, errors_are_reported):
         test(program, module)
         print(f"ok {test.__name__}", flush=True)
 
