@@ -4,7 +4,8 @@
  * All input is validated before it is kept: a chunk by its checksum and offset, a RedisBloom
  * header by checking that its sizes add up, and the complete dump by the library's decoders.
  * Memory use grows with the number of bytes received, and memory is released while the bytes are
- * decoded (gather.h).
+ * decoded (gather.h). All memory that a load occupies is counted, including the part of a page
+ * or of a small buffer in which no bytes have arrived yet.
  *
  *     Bloomgate    the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes with the iterator and the
@@ -37,7 +38,7 @@ struct load {
     uint64_t size;             /* size of the complete dump, including record headers */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
-    uint64_t counted;          /* bytes counted in object->held and in the ledger */
+    uint64_t counted;          /* memory counted in object->held and in the ledger */
     size_t header;             /* size of a RedisBloom header in bytes */
     uint64_t first;            /* size of a cuckoo filter's first part in bytes */
     uint32_t expansion;        /* growth factor of a cuckoo filter's other parts */
@@ -55,7 +56,23 @@ struct load_words {
 
 /* ---- Received bytes -------------------------------------------------------------------------- */
 
-/* Stops counting the received bytes, because they are about to be freed or decoded (gather.h). */
+/* Counts the memory that a load occupies when the first n bytes of its buffer have arrived. Returns
+ * false if the memory is refused. */
+static bool load_count(struct object *object, uint64_t n)
+{
+    struct load *load = object->load;
+    const uint64_t need =
+        sizeof *load + gather_footprint((size_t)load->size, (size_t)n);
+    const uint64_t more = need > load->counted ? need - load->counted : 0;
+    if (!ledger_reserve(LEDGER_TRANSFERS, more)) {
+        return false;
+    }
+    load->counted += more;
+    atomic_fetch_add(&object->held, more);
+    return true;
+}
+
+/* Stops counting the load, because its bytes are about to be freed or decoded (gather.h). */
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
@@ -101,15 +118,12 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
 {
     struct load *load = object->load;
     const uint64_t more = place + n > load->used ? place + n - load->used : 0;
-    const bool reserved = ledger_reserve(LEDGER_TRANSFERS, more);
-    if (!reserved || !gather_count(&load->gather, (size_t)place + n)) {
-        ledger_release(LEDGER_TRANSFERS, reserved ? more : 0);
+    if (!load_count(object, load->used + more)
+        || !gather_count(&load->gather, (size_t)place + n)) {
         return error_fail(info, BG_ENOMEM, "cannot allocate a chunk of %zu bytes", n);
     }
     memcpy(load->gather.bytes + place, bytes, n);
-    atomic_fetch_add(&object->held, more);
     load->used += more;
-    load->counted += more;
     return BG_OK;
 }
 
@@ -127,10 +141,12 @@ static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
                       (unsigned long long)total, (unsigned long long)most);
 }
 
-/* Starts a load, and discards any bytes received earlier. */
+/* Starts a load, and discards any bytes received earlier. On failure, a new object still counts as
+ * being loaded, because its content is missing rather than lost. */
 static bg_err load_begin(struct object *object, const struct load *load,
                          const bg_allocator *allocator, bg_errinfo *info)
 {
+    const bool loading = object->loading;
     load_forget(object);
     object->load = malloc(sizeof *load);
     if (!object->load) {
@@ -138,9 +154,10 @@ static bg_err load_begin(struct object *object, const struct load *load,
     }
     *object->load = *load;
     object->loading = true;
-    if (load->size > SIZE_MAX
+    if (load->size > SIZE_MAX || !load_count(object, 0)
         || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
+        object->loading = loading;
         return error_fail(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
                           (unsigned long long)load->size);
     }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     GATHER_MAPPED = 1 << 20, /* buffers of at least this size use mmap */
@@ -22,16 +23,30 @@ struct gather_count {
     size_t bytes;
 };
 
+size_t gather_footprint(size_t size, size_t n)
+{
+    if (size < GATHER_MAPPED) {
+        return size;
+    }
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return n - n % page + (n % page ? page : 0) + page;
+}
+
+/* Maps a buffer. Large pages would occupy memory for bytes that have not arrived. */
+static void *gather_map(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(bytes, size, MADV_NOHUGEPAGE); /* fails if there are no large pages */
+    return bytes;
+}
+
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator)
 {
-    void *bytes = NULL;
-    if (size >= GATHER_MAPPED) {
-        bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        bytes = bytes == MAP_FAILED ? NULL : bytes;
-    } else {
-        bytes = calloc(1, size);
-    }
+    void *bytes = size >= GATHER_MAPPED ? gather_map(size) : calloc(1, size);
     *gather = (struct gather){ .bytes = bytes, .size = bytes ? size : 0 };
     if (bytes && allocator) {
         gather->allocator = *allocator;

@@ -3,10 +3,10 @@
  * read.
  *
  * A sender announces the size of a filter in advance. Only address space, which is plentiful, is
- * reserved for the whole filter. Memory is used only for bytes that have arrived, since the kernel
- * allocates pages on first write. The buffer never has to move to grow. Bytes that have been read
- * are released to the kernel step by step. Therefore, while a filter is created from its file, each
- * part of the filter is in memory only once.
+ * reserved for the whole filter, if it has at least 1 MiB. Memory is used only for bytes that have
+ * arrived, since the kernel allocates pages on first write. The buffer never has to move to grow.
+ * Bytes that have been read are released to the kernel step by step. Therefore, while a filter is
+ * created from its file, each part of the filter is in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
@@ -36,6 +36,11 @@ struct gather {
     struct gather_count *first; /* list of blocks allocated from the allocator */
     size_t counted;
 };
+
+/* Returns how much memory a buffer of `size` bytes occupies when its first n bytes have arrived. A small
+ * buffer occupies all of its memory from the start. A large buffer occupies whole pages, and at
+ * least one page for its page table. */
+size_t gather_footprint(size_t size, size_t n);
 
 /* Reserves address space for `size` bytes (at least 1). If `allocator` is NULL, received bytes are
  * not counted. Returns false on failure. */

@@ -126,6 +126,26 @@ def test_dumps_and_loads(program):
 
 
 @alone
+def test_many_started_loads(program):
+    """A load of which one byte has arrived counts the memory that it occupies, so thousands of loads stay within the limit."""
+    for capacity in (1, 400000, 4000000):  # dumps of less than a page, of less than 1 MiB, and larger
+        with Service(program, "maxmemory 48Mi", "max-filters 1M", "appendonly no") as s:
+            assert s.ask("BG.CREATE", "f", "CAPACITY", capacity) == "OK"
+            chunk = s.ask("BG.DUMP", "f", 0, "SIZE", 1)[1]
+            assert s.ask("DEL", "f") == 1
+            start, used, made = s.memory(), memory(s)["used_memory"], 0
+            while True:
+                answers = s.connect().pipeline([("BG.LOAD", f"load{made + i}", chunk) for i in range(200)])
+                made += 200
+                if any(isinstance(a, Error) for a in answers):
+                    break
+            assert is_oom(next(a for a in answers if isinstance(a, Error))), answers
+            grown, counted = s.memory() - start, memory(s)["used_memory"] - used
+            assert s.keeps_freed_memory() or grown < counted + 8 * MI, (capacity, made, grown, counted)
+            check(s, 48 * MI)
+
+
+@alone
 def test_many_small_filters(program):
     for limit in (16 * MI, 20 * MI, 24000000, 33000000):
         many_small_filters(program, limit)

@@ -7,6 +7,7 @@
 
 #include "bytes.h"
 #include "dump_stream.h"
+#include "ledger.h"
 #include "support/filters.h"
 
 /* ---- Helpers ---------------------------------------------------------------------------------- */
@@ -436,6 +437,47 @@ TEST(dump__forged_chunks)
         "-ERR received bad data: the dump contains a filter of kind blocked, which does not "
         "match the description line: dump the filter again");
     pieces_free(&pieces);
+    fake_end(&h);
+}
+
+/* A load counts the memory that it occupies, which is more than the bytes that have arrived. */
+TEST(dump__started_loads_are_counted)
+{
+    static const struct {
+        uint64_t total, least, most;
+    } cases[] = { { 100, 100, 4096 },
+                  { 500000, 500000, 504096 },
+                  { 16 << 20, 8192, 1 << 20 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fake h;
+        fake_begin(&h);
+        const uint64_t before = ledger_used_by(LEDGER_TRANSFERS);
+        (void)load_forged(&h, "x", 1, 0, cases[i].total, "a", 1);
+        CHECK_EQ(h.items[0].type, '[');
+        struct object *object = h.entries[0].object;
+        const uint64_t bytes = object_bytes(object);
+        CHECK(bytes >= cases[i].least && bytes < cases[i].most);
+        CHECK_EQ(ledger_used_by(LEDGER_TRANSFERS) - before, bytes);
+        load_forget(object);
+        CHECK_EQ(ledger_used_by(LEDGER_TRANSFERS), before);
+        CHECK_EQ(object_bytes(object), 0);
+        fake_end(&h);
+    }
+}
+
+TEST(dump__started_loads_are_refused_without_memory)
+{
+    struct fake h;
+    fake_begin(&h);
+    ledger_limit(1 << 20);
+    CHECK(strncmp(load_forged(&h, "x", 1, 0, 1000000, "a", 1),
+                  "-OOM cannot allocate 1000", 25)
+          == 0);
+    ledger_limit(0);
+    CHECK_EQ(object_bytes(h.entries[0].object), 0);
+    check_state(&h, "x", true, false);
+    (void)load_forged(&h, "x", 1, 0, 1000000, "a", 1);
+    CHECK_EQ(h.items[0].type, '[');
     fake_end(&h);
 }
 

@@ -83,6 +83,20 @@ TEST(gather__counts_what_has_come)
     }
 }
 
+TEST(gather__occupies_whole_pages)
+{
+    const size_t small = (1 << 20) - 1, large = 1 << 20;
+    CHECK_EQ(gather_footprint(1, 0), 1);
+    CHECK_EQ(gather_footprint(small, 1), small);
+    CHECK_EQ(gather_footprint(small, small), small);
+    const size_t page = gather_footprint(large, 0);
+    CHECK(page >= 4096 && page < large);
+    CHECK_EQ(gather_footprint(large, 1), 2 * page);
+    CHECK_EQ(gather_footprint(large, page), 2 * page);
+    CHECK_EQ(gather_footprint(large, page + 1), 3 * page);
+    CHECK_EQ(gather_footprint(large, large), large + page);
+}
+
 TEST(gather__is_refused_by_its_allocator)
 {
     struct counting c;
