@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- Creation ---------------------------------------------------------------------------- */
 
@@ -499,6 +500,32 @@ uint64_t object_capacity(const struct object *object)
 static uint64_t object_layers_of(const bg_filter *filter)
 {
     return bg_filter_layers(filter);
+}
+
+/* The memory of a slot, the counters that it has for each CPU, and the memory of a handle. A filter of
+ * several parts has a handle for each part, and its own. */
+enum { OBJECT_SLOT = 1152, OBJECT_COUNTERS = 128, OBJECT_HANDLE = 1536 };
+
+static uint64_t object_slot_overhead(const struct object *object)
+{
+    const long found = object_allocator(object) ? 1 : sysconf(_SC_NPROCESSORS_CONF);
+    const uint64_t cpus = found < 1 ? 1 : found > 64 ? 64 : (uint64_t)found;
+    uint64_t counted = 1; /* the library rounds up to a power of two */
+    while (counted < cpus) {
+        counted *= 2;
+    }
+    return OBJECT_SLOT + counted * OBJECT_COUNTERS;
+}
+
+uint64_t object_overhead(const struct object *object)
+{
+    if (!object->slot) {
+        return OBJECT_HANDLE;
+    }
+    const uint64_t shards = object->shape.shards ? object->shape.shards : 1;
+    const uint64_t parts = shards * object_sum(object, true, object_layers_of);
+    const bool composed = parts > 1 || object->shape.kind == BG_KIND_SCALABLE;
+    return object_slot_overhead(object) + (parts + composed) * OBJECT_HANDLE;
 }
 
 uint32_t object_layers(const struct object *object)

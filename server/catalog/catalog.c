@@ -128,6 +128,11 @@ uint64_t catalog_cost(bg_bytes name)
     return CATALOG_ENTRY + sizeof(struct entry_name) + name.len + 1;
 }
 
+uint64_t catalog_usage(const struct object *object, bg_bytes name)
+{
+    return object_bytes(object) + object_overhead(object) + catalog_cost(name);
+}
+
 static void name_free(struct entry_name *name)
 {
     if (name) {
@@ -572,7 +577,8 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     if (base) {
         entry->base = *base;
     }
-    entry->charged = object_bytes(object); /* no other thread uses the object yet */
+    entry->charged =
+        catalog_usage(object, name); /* no other thread uses the object yet */
     err = catalog_admit(catalog, present, before, entry->charged, terms, info);
     if (!err) {
         err = catalog_introduce(catalog, entry, before, info);
@@ -670,6 +676,8 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);
     catalog_report(catalog, entry, -1, -(int64_t)entry->charged);
+    entry->charged += catalog_cost(to);
+    entry->charged -= catalog_cost(catalog_name(entry));
     before = atomic_exchange(&entry->name, name);
     before->next_garbage = catalog->garbage.names;
     catalog->garbage.names = before;
@@ -916,11 +924,13 @@ uint64_t catalog_bytes(const struct catalog *catalog)
     return atomic_load_explicit(&catalog->bytes, memory_order_relaxed);
 }
 
-/* Records the size of an object. The caller computes the size before this function takes the lock,
- * because computing it may block on the object's own lock. */
+/* Records the memory of an object, whose size is `bytes`. The caller computes the size before this
+ * function takes the lock, because computing it may block on the object's own lock. */
 static void catalog_charge(struct catalog *catalog, struct entry *entry, uint64_t bytes)
 {
+    bytes += object_overhead(entry->object);
     pthread_mutex_lock(&catalog->lock);
+    bytes += catalog_cost(catalog_name(entry)); /* another thread may have renamed it */
     if (!atomic_load(&entry->gone) && bytes != entry->charged) {
         catalog_report(catalog, entry, 0, (int64_t)(bytes - entry->charged));
         entry->charged = bytes;

@@ -73,7 +73,7 @@ struct entry {
     _Atomic(struct entry_name *) name; /* valid only during a batch */
     struct object *object;
     uint64_t created; /* milliseconds since 1970 */
-    /* Size of the object at its last measurement, protected by the catalog's lock. */
+    /* catalog_usage at the last measurement, protected by the catalog's lock. */
     uint64_t charged;
     _Atomic uint64_t expires; /* milliseconds since 1970; 0 means never */
     /* Number of the last frame that changed the object, or 0 if there is none since its base. */
@@ -113,8 +113,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 void catalog_free(struct catalog *catalog);
 void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
 
-/* A callback that receives every change of the number or total size of filters, with the name of
- * the changed filter. Called under the catalog's lock. */
+/* A callback that receives every change of the number or the memory (catalog_usage) of filters,
+ * with the name of the changed filter. Called under the catalog's lock. */
 struct catalog_watch {
     void (*changed)(void *context, bg_bytes name, int64_t names, int64_t bytes);
     void *context;
@@ -242,6 +242,11 @@ size_t catalog_count(const struct catalog *catalog);
 
 /* Returns the memory that an entry with this name uses, in bytes, excluding its filter. */
 uint64_t catalog_cost(bg_bytes name);
+
+/* Returns the memory that a filter uses under this name, in bytes. MEMORY USAGE reports it, and quotas
+ * count it. */
+uint64_t catalog_usage(const struct object *object, bg_bytes name);
+
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 

@@ -9,6 +9,7 @@
 #include "core/server.h"
 #include "persist/persist.h"
 #include "request/cmd.h"
+#include "request/quota.h"
 
 static const char keyspace_missing[] = "ERR no such key";
 
@@ -62,9 +63,8 @@ static void keyspace_memory_usage(struct request *request)
     }
     const struct entry *entry = keyspace_find(request, 2);
     if (entry) {
-        const uint64_t around = sizeof *entry + sizeof *entry->object
-                                + sizeof(struct entry_name) + request->argv[2].len + 1;
-        reply_integer(&request->reply, (int64_t)(object_bytes(entry->object) + around));
+        reply_integer(&request->reply,
+                      (int64_t)catalog_usage(entry->object, request->argv[2]));
     } else {
         reply_null(&request->reply);
     }
@@ -205,6 +205,7 @@ static int keyspace_move(struct request *request, bool only_new)
     session->wrote = true;
     bg_err err = session_no_gate(session, request->argv[2], &info);
     err = err || !only_new ? err : session_is_free(session, request->argv[2], &info);
+    err = err ? err : quota_rename(session, request->argv[1], request->argv[2], &info);
     err = err ? err
               : catalog_rename(session->server->catalog, request->argv[1],
                                request->argv[2], only_new, session->now, &info);

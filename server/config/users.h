@@ -19,7 +19,7 @@
  *     allkeys, resetkeys      short for ~*; remove all patterns
  *     rate=N, burst=N         adds per second, and maximum burst (default: insert-rate, insert-burst)
  *     quota-memory=SIZE, quota-filters=N
- *                             maximum size and number of the filters that the user may write to
+ *                             maximum memory and number of the filters that the user may write to
  *     reset                   remove all permissions and passwords
  *
  * Connections that have not logged in act as the user `default`. If no line defines `default`, it
@@ -170,7 +170,7 @@ void user_step(const struct user *user, double seconds);
 /*
  * Quotas limit the filters that a user may write to, regardless of which user created them. They
  * are checked when the user creates or enlarges a filter. Requests of other users change the usage,
- * but are not refused. The number and the size of these filters are counters, which change together
+ * but are not refused. The number and the memory of these filters are counters, which change together
  * with the catalog, under its lock. Memory that a running request has reserved is counted
  * separately (user_reserve), until the catalog counts it.
  */
@@ -194,7 +194,7 @@ bool user_admits(const struct user *user, int64_t filters, int64_t bytes,
                  uint64_t reserved);
 
 struct user_figures {
-    /* Quotas, and the number and size of the filters that they limit; 0 means no quota. */
+    /* Quotas, and the number and memory of the filters that they limit; 0 means no quota. */
     uint64_t max_filters, max_bytes, filters, bytes;
     uint64_t refused_quota;  /* number of requests refused because of a quota */
     uint64_t rate, burst;    /* adds per second and maximum burst; 0 means no limit */

@@ -147,6 +147,25 @@ void quota_end(struct quota *quota, struct session *session, const bg_bytes *nam
     user_unreserve(quota->user, quota->taken);
 }
 
+static bg_err quota_refuse(const char *why, bg_errinfo *info)
+{
+    ledger_refused(why);
+    *info = (bg_errinfo){ .code = BG_ENOMEM };
+    (void)snprintf(info->message, sizeof info->message, "%s", why);
+    return BG_ENOMEM;
+}
+
+bg_err quota_rename(const struct session *session, bg_bytes from, bg_bytes to,
+                    bg_errinfo *info)
+{
+    char why[LEDGER_WHY];
+    if (!session->quota || to.len <= from.len
+        || quota_take(&session->quota->budget, to.len - from.len, why)) {
+        return BG_OK;
+    }
+    return quota_refuse(why, info);
+}
+
 static bg_err quota_admit(void *context, int64_t names, int64_t bytes, bg_errinfo *info)
 {
     const struct quota *quota = context;
@@ -166,10 +185,7 @@ static bg_err quota_admit(void *context, int64_t names, int64_t bytes, bg_errinf
         return BG_EQUOTA;
     }
     quota_explain(quota->user, "cannot add a filter of", (uint64_t)bytes, why);
-    ledger_refused(why);
-    *info = (bg_errinfo){ .code = BG_ENOMEM };
-    (void)snprintf(info->message, sizeof info->message, "%s", why);
-    return BG_ENOMEM;
+    return quota_refuse(why, info);
 }
 
 void quota_terms(const struct session *session, struct catalog_terms *terms)

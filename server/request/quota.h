@@ -8,7 +8,7 @@
  *
  *   (Q1) a new object is checked and counted under the catalog's lock, when it is added under its
  *        name;
- *   (Q2) an object that has grown is measured before the reservation ends;
+ *   (Q2) an object that has grown, or has a longer name, is counted before the reservation ends;
  *   (Q3) all objects are measured once a second, which also covers changes by other users.
  *
  * Recovery and snapshots have no client, so they are never refused. Thread safety: one thread per
@@ -36,6 +36,10 @@ void quota_end(struct quota *quota, struct session *session, const bg_bytes *nam
 
 /* Sets the terms for adding an object in the current request. */
 void quota_terms(const struct session *session, struct catalog_terms *terms);
+
+/* Reserves the memory by which a new name is longer. Call it before catalog_rename. */
+bg_err quota_rename(const struct session *session, bg_bytes from, bg_bytes to,
+                    bg_errinfo *info);
 
 /* Makes the catalog report changes to the users. Call it once, when both have been created. */
 void quota_watch(struct server *server);

@@ -41,6 +41,12 @@ def total(s):
     return sum(s.ask("MEMORY", "USAGE", name) for name in s.ask("KEYS", "shop:*"))
 
 
+def memory(s):
+    """Returns the memory that filters use according to INFO, including what is not their bits."""
+    text = s.ask("INFO", "memory").decode()
+    return sum(int(re.search(rf"used_memory_{part}:(\d+)", text)[1]) for part in ("filters", "objects", "transfers"))
+
+
 def refused(reply, code="OOM", quota="quota-memory"):
     assert isinstance(reply, Error) and reply.startswith(code) and quota in reply and "user shop" in reply, reply
 
@@ -98,6 +104,51 @@ def test_memory(program):
             assert made < 1000
         assert total(s) <= 8 * MI + made * 4096 and made > 40, (made, total(s))
         assert usage(s)["bytes"] <= 8 * MI
+
+
+@alone
+def test_small_filters(program):
+    """The usage includes everything that a filter occupies, also what is not bits, and MEMORY USAGE agrees with it."""
+    with start(program, "quota-memory=64Mi") as s, login(s) as c:
+        chunk = s.ask("BG.DUMP", "source", 0, "SIZE", 1)[1] if s.ask("BF.ADD", "source", "x") else None
+        for words in (("BG.CREATE", None, "CAPACITY", 1), ("BG.CREATE", None, "KIND", "classic", "CAPACITY", 1), ("BF.ADD", None, "x"),
+                      ("CF.RESERVE", None, 8), ("BG.CREATE", None, "WINDOW", 60000, "CAPACITY", 1), ("BG.LOAD", None, chunk),
+                      ("BG.CREATE", None, "KIND", "blocked", "SHARDS", 64, "CAPACITY", 1)):
+            before = memory(s)
+            names = [f"shop:{i}" for i in range(200)]
+            replies = c.pipeline([[name if word is None else word for word in words] for name in names])
+            assert not any(isinstance(reply, Error) for reply in replies), (words, replies)
+            found, grown = usage(s)["bytes"], memory(s) - before
+            assert found == total(s), words
+            assert grown - 200 * 64 <= found < 2 * grown, (words, grown / 200, found / 200)
+            assert c.ask("DEL", *names) == 200
+            assert usage(s)["bytes"] == 0
+            wait_for(lambda: memory(s) < before + 200 * 64)
+
+
+@alone
+def test_names(program):
+    """Names count: filters with long names are refused over the quota, and names cannot become longer."""
+    with start(program, "quota-memory=1Mi") as s:
+        assert s.ask("BG.CREATE", "shop:a", "CAPACITY", 1) == "OK"
+        one = usage(s)["bytes"]
+        assert one == total(s)
+        long = "shop:" + "x" * 4000
+        s.lines = (ADMIN, f"user shop on >shop +@all ~shop:* quota-memory={2 * one + 4100}")
+        s.restart()
+        c = login(s)
+        assert c.ask("RENAME", "shop:a", long) == "OK"
+        assert usage(s)["bytes"] == total(s) == one + len(long) - len("shop:a")
+        refused(c.ask("BG.CREATE", long + "2", "CAPACITY", 1))
+        assert c.ask("BG.CREATE", "shop:b", "CAPACITY", 1) == "OK"
+        refused(c.ask("RENAME", "shop:b", long + "2"))
+        refused(c.ask("RENAMENX", "shop:b", long + "2"))
+        assert c.ask("RENAME", "shop:b", "shop:c") == "OK"
+        assert s.ask("RENAME", "shop:c", long + "2") == "OK"  # the administrator is not limited
+        assert usage(s)["bytes"] == total(s) > 2 * one + 4100
+        assert c.ask("RENAME", long, "shop:a") == c.ask("RENAME", long + "2", "shop:b") == "OK"  # names can become shorter
+        assert usage(s)["bytes"] == total(s) == 2 * one
+        c.close()
 
 
 @alone
