@@ -384,8 +384,8 @@ const struct command bf_commands[] = {
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
       "Returns debugging information about a Bloom filter", "O(1)", "0.1.0",
       BEHAVIOR_READS },
-    { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,
-      dump_bf_scan, NULL, "key iterator",
+    { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW | COMMAND_COPIES,
+      CATEGORY_BLOOM, 1, 1, 1, dump_bf_scan, NULL, "key iterator",
       "Returns the next chunk of a Bloom filter; start with iterator 0, then pass the "
       "returned iterator",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_READS },

@@ -124,7 +124,7 @@ const struct command bg_commands[] = {
       "Returns the digest of a filter; filters with the same parameters and content "
       "have the same digest",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_READS },
-    { "BG.DUMP", -3, BG_EXAMINE, BG_AT_NAME, dump_bg_dump, NULL,
+    { "BG.DUMP", -3, BG_EXAMINE | COMMAND_COPIES, BG_AT_NAME, dump_bg_dump, NULL,
       "name cursor [SIZE bytes] [ID id]",
       "Returns the next chunk of a filter, with a checksum; start with cursor 0, then "
       "pass the returned cursor until it is 0",

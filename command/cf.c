@@ -415,8 +415,8 @@ const struct command cf_commands[] = {
     { "CF.DEBUG", 2, CF_READ, CF_AT_KEY, cf_debug, NULL, "key",
       "Returns debugging information about a cuckoo filter in a single line", "O(1)",
       "0.1.0", BEHAVIOR_READS },
-    { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CF_AT_KEY, dump_cf_scan, NULL,
-      "key iterator",
+    { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW | COMMAND_COPIES, CF_AT_KEY,
+      dump_cf_scan, NULL, "key iterator",
       "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass the "
       "returned iterator",
       "O(N) where N is the size in bytes", "0.1.0", BEHAVIOR_READS },

@@ -39,7 +39,9 @@ enum {
     COMMAND_DEFERS =
         1u << 17, /* fast, but may have to run again on a thread that can block */
     COMMAND_UNRECORDED = 1u << 18, /* changes nothing that a journal records */
-    COMMAND_NOSCRIPT = 1u << 19    /* refused in scripts, where the client is unknown */
+    COMMAND_NOSCRIPT = 1u << 19,   /* refused in scripts, where the client is unknown */
+    COMMAND_COPIES =
+        1u << 20 /* keeps a copy of the filter for later commands (dump.h) */
 };
 
 /* ACL categories. Categories that are implied by flags (read, write, fast, slow, admin, and

@@ -15,6 +15,8 @@ struct dump {
     uint64_t read;   /* time of the last read, on the host's clock */
     bool foreign;    /* `bytes` has RedisBloom's format (docs/foreign.md) */
     uint64_t stream; /* checksum of the stream */
+    struct ledger_lease
+        lease; /* counts the copy toward the quota of the user that dumps */
     size_t n;
     uint8_t bytes[];
 };
@@ -181,9 +183,11 @@ bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn 
 static void dump_forget(struct object *object)
 {
     if (object->dump) {
-        atomic_fetch_sub(&object->held, object->dump->n);
+        const struct ledger_lease lease = object->dump->lease;
+        atomic_fetch_sub(&object->dumped, object->dump->n);
         dump_give(object, object->dump, offsetof(struct dump, bytes) + object->dump->n);
         object->dump = NULL;
+        ledger_lease_end(&lease);
     }
 }
 
@@ -209,8 +213,13 @@ static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
     *dump = (struct dump){ .foreign = as_foreign, .n = length + n };
     memcpy(dump->bytes, text, length);
     dump->stream = as_foreign ? 0 : dump_checksum(dump->bytes, dump->n);
+    const size_t kept = offsetof(struct dump, bytes) + dump->n;
+    if (!ledger_lease(&dump->lease, kept)) {
+        dump_give(object, dump, kept);
+        return BG_ENOMEM;
+    }
     object->dump = dump;
-    atomic_fetch_add(&object->held, dump->n);
+    atomic_fetch_add(&object->dumped, dump->n);
     return BG_OK;
 }
 

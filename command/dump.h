@@ -4,7 +4,8 @@
  *
  * A dump is a copy of the object at one point in time. The object keeps this copy until the copy
  * has been read completely, the next dump starts, or five minutes have passed without a read. An
- * object has at most one copy.
+ * object has at most one copy. While the copy exists, it counts toward the quota of the user that
+ * started the dump, not toward the size of the object.
  *
  *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   the description (object.h)
  *               a filter file (bg_encode), or an imported filter (docs/foreign.md)

@@ -38,7 +38,7 @@ struct load {
     uint64_t size;             /* size of the complete dump, including record headers */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
-    uint64_t counted;          /* memory counted in object->held and in the ledger */
+    uint64_t counted;          /* memory counted in object->loaded and in the ledger */
     size_t header;             /* size of a RedisBloom header in bytes */
     uint64_t first;            /* size of a cuckoo filter's first part in bytes */
     uint32_t expansion;        /* growth factor of a cuckoo filter's other parts */
@@ -68,7 +68,7 @@ static bool load_count(struct object *object, uint64_t n)
         return false;
     }
     load->counted += more;
-    atomic_fetch_add(&object->held, more);
+    atomic_fetch_add(&object->loaded, more);
     return true;
 }
 
@@ -76,7 +76,7 @@ static bool load_count(struct object *object, uint64_t n)
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
-    atomic_fetch_sub(&object->held, load->counted);
+    atomic_fetch_sub(&object->loaded, load->counted);
     ledger_release(LEDGER_TRANSFERS, load->counted);
     gather_uncount(&load->gather);
     load->counted = 0;

@@ -448,14 +448,14 @@ static bg_foreign_info object_foreign_about(const struct object *object)
 
 uint64_t object_bytes(const struct object *object)
 {
-    const uint64_t held = atomic_load(&object->held);
+    const uint64_t loaded = atomic_load(&object->loaded);
     if (object->slot) {
-        return held + object_sum(object, true, bg_filter_size_bytes);
+        return loaded + object_sum(object, true, bg_filter_size_bytes);
     }
     pthread_rwlock_rdlock(object_foreign_lock(object));
     const uint64_t bytes = bg_foreign_size_bytes(object->foreign);
     pthread_rwlock_unlock(object_foreign_lock(object));
-    return held + bytes;
+    return loaded + bytes;
 }
 
 bool object_grows(const struct object *object)

@@ -152,7 +152,8 @@ struct object {
     struct dump *dump; /* a copy of the filter that is being dumped, or NULL */
     struct load *load; /* the chunks of a load that were received so far, or NULL */
     bool loading;      /* a load is in progress, or its filter replaces this object */
-    _Atomic uint64_t held;  /* memory used by `dump` and `load`, in bytes */
+    /* Memory used by `dump` and by `load`, in bytes. */
+    _Atomic uint64_t dumped, loaded;
     uint64_t id;            /* set by the host */
     void *entry;            /* set by the host */
     bg_allocator allocator; /* for the object itself; malloc if `allocate` is NULL */
@@ -359,7 +360,8 @@ void object_read_end(const struct object *object, struct object_reading *reading
  * double or the window has to move. */
 bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
-/* Returns the size of the object's filters and of a load. */
+/* Returns the size of the object's filters and of a load. The copy of a dump is not included, because a
+ * client that may only read the filter can create it. */
 uint64_t object_bytes(const struct object *object);
 
 /* Returns an upper estimate of the memory that the object uses in addition to object_bytes: its slot

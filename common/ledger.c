@@ -111,6 +111,24 @@ struct ledger_budget *ledger_set_budget(struct ledger_budget *budget)
     return before;
 }
 
+bool ledger_lease(struct ledger_lease *lease, uint64_t bytes)
+{
+    *lease = (struct ledger_lease){ .end = NULL };
+    if (!ledger_is_budgeted(LEDGER_TRANSFERS)
+        || ledger_own_budget->lease(ledger_own_budget, bytes, lease, ledger_why)) {
+        return true;
+    }
+    ledger_has_refused = true;
+    return false;
+}
+
+void ledger_lease_end(const struct ledger_lease *lease)
+{
+    if (lease->end) {
+        lease->end(lease->owner, lease->bytes);
+    }
+}
+
 void ledger_refused(const char *why)
 {
     (void)snprintf(ledger_why, sizeof ledger_why, "%s", why);

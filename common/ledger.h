@@ -87,19 +87,34 @@ static inline void ledger_forget(void)
     }
 }
 
+/* Memory that stays reserved by the owner of a budget after the request has ended. */
+struct ledger_lease {
+    void (*end)(void *owner, uint64_t bytes); /* NULL: nothing is reserved */
+    void *owner;
+    uint64_t bytes;
+};
+
 /*
  * A budget limits the memory that one request may use, in addition to the limit for all parts. While
  * a thread has a budget, its reservations in LEDGER_FILTERS and LEDGER_TRANSFERS are passed to
  * `take`. If `take` refuses a reservation, it writes the reason to `why`. Released bytes are passed
- * to `give`.
+ * to `give`. `lease` reserves memory that the process keeps after the request, or refuses it in the
+ * same way.
  */
 struct ledger_budget {
     bool (*take)(struct ledger_budget *budget, uint64_t bytes, char why[LEDGER_WHY]);
     void (*give)(struct ledger_budget *budget, uint64_t bytes);
+    bool (*lease)(struct ledger_budget *budget, uint64_t bytes,
+                  struct ledger_lease *lease, char why[LEDGER_WHY]);
 };
 
 /* Sets the budget of this thread; NULL means none. Returns the previous budget. */
 struct ledger_budget *ledger_set_budget(struct ledger_budget *budget);
+
+/* Reserves bytes, which a part counts already, on the thread's budget until ledger_lease_end is called,
+ * by any thread. Returns false, and reserves nothing, if the bytes exceed the budget. */
+bool ledger_lease(struct ledger_lease *lease, uint64_t bytes);
+void ledger_lease_end(const struct ledger_lease *lease);
 
 /* Records a reason for ledger_refusal, for a budget that was checked elsewhere. */
 void ledger_refused(const char *why);

@@ -638,8 +638,9 @@ static bool host_job_fits(struct redis_host *h, int flags)
                       | REDIS_CTX_REPLICATED | REDIS_CTX_LOADING;
     return h->command->flags & COMMAND_SLOW && h->first && host_loads(h) && h->argc > 2
            && !(flags & alone) && !redis_config_obeys()
-           && atomic_load(&h->first->held) > 0 && load_progress(h->first, &done, &total)
-           && total >= HOST_JOB_LARGE && total - done <= h->argv[h->argc - 1].len;
+           && atomic_load(&h->first->loaded) > 0
+           && load_progress(h->first, &done, &total) && total >= HOST_JOB_LARGE
+           && total - done <= h->argv[h->argc - 1].len;
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -657,7 +658,7 @@ static bool host_must_wait(const struct redis_host *h)
  * timeout. */
 static void host_tidy(struct redis_host *h)
 {
-    if (h->first && atomic_load(&h->first->held) > 0) {
+    if (h->first && atomic_load(&h->first->dumped) > 0) {
         dump_expire(h->first, host_ticks(&h->host));
     }
 }

@@ -186,8 +186,9 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
     (void)samples;
     struct object *object = (struct object *)(uintptr_t)value;
     const size_t given = redis_memory_of(object);
-    return given ? given + (size_t)atomic_load(&object->held)
-                 : (size_t)object_bytes(object) + TYPE_OVERHEAD;
+    const size_t dumped = (size_t)atomic_load(&object->dumped);
+    return given ? given + (size_t)atomic_load(&object->loaded) + dumped
+                 : (size_t)object_bytes(object) + dumped + TYPE_OVERHEAD;
 }
 
 /* Returns the effort of freeing an object, in the server's units: approximately the number of

@@ -253,8 +253,9 @@ static void own_quotas(struct own *own, struct server *server, const struct user
                "Number of filters of a user with a quota, and the quota.");
     users_each(server->users, own_quota, &all);
     all.bytes = true;
-    own_family(own, "bloomgate_service_quota_bytes", OWN_GAUGE,
-               "Size of the filters of a user with a quota, and the quota.");
+    own_family(
+        own, "bloomgate_service_quota_bytes", OWN_GAUGE,
+        "Memory of the filters and dumps of a user with a quota, and the quota.");
     users_each(server->users, own_quota, &all);
 }
 

@@ -425,7 +425,7 @@ static void web_job_run(struct job *job, struct session *session)
         struct quota quota;
         const bool limited = route->flags & WEB_WRITES;
         if (limited) {
-            quota_begin(&quota, session);
+            quota_begin(&quota, session, true);
         }
         route->run(request);
         if (limited) {

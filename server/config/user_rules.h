@@ -62,8 +62,9 @@ struct user_state {
     _Atomic uint64_t refused_rate, refused_rights, refused_quota;
     /* The filters that the user may write to. The catalog's lock protects changes. */
     _Atomic int64_t quota_filters, quota_bytes;
-    _Atomic uint64_t quota_pending; /* bytes reserved by running requests of the user */
-    _Atomic bool quota_counted;     /* the filters have been counted */
+    _Atomic uint64_t
+        quota_pending;          /* bytes reserved by requests and dumps of the user */
+    _Atomic bool quota_counted; /* the filters have been counted */
     struct user_password passwords[USER_PASSWORDS_MAX];
 };
 

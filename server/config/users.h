@@ -172,7 +172,7 @@ void user_step(const struct user *user, double seconds);
  * are checked when the user creates or enlarges a filter. Requests of other users change the usage,
  * but are not refused. The number and the memory of these filters are counters, which change together
  * with the catalog, under its lock. Memory that a running request has reserved is counted
- * separately (user_reserve), until the catalog counts it.
+ * separately (user_reserve), until the catalog counts it. So is the memory of a dump, until the dump ends.
  */
 bool user_has_quota(const struct user *user);
 
@@ -184,7 +184,7 @@ void user_set_usage(const struct user *user, int64_t filters, int64_t bytes);
 void user_charge(const struct user *user, int64_t filters, int64_t bytes);
 void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t bytes);
 
-/* Reserves memory for a running request. Returns false if the quota would be exceeded. */
+/* Reserves memory for a running request or a dump. Returns false if the quota would be exceeded. */
 bool user_reserve(const struct user *user, uint64_t bytes);
 void user_unreserve(const struct user *user, uint64_t bytes);
 

@@ -85,8 +85,7 @@ static void quota_explain(const struct user *user, const char *what, uint64_t by
     struct user_figures figures;
     user_about(user, &figures);
     (void)snprintf(why, LEDGER_WHY,
-                   "%s %llu bytes: the filters of user %.80s use %llu of %llu bytes "
-                   "(quota-memory)",
+                   "%s %llu bytes: user %.80s uses %llu of %llu bytes (quota-memory)",
                    what, (unsigned long long)bytes, user_name(user),
                    (unsigned long long)figures.bytes,
                    (unsigned long long)figures.max_bytes);
@@ -96,6 +95,9 @@ static bool quota_take(struct ledger_budget *budget, uint64_t bytes,
                        char why[LEDGER_WHY])
 {
     struct quota *quota = (struct quota *)budget;
+    if (!quota->writes) {
+        return true;
+    }
     if (!user_reserve(quota->user, bytes)) {
         quota_explain(quota->user, "cannot allocate", bytes, why);
         return false;
@@ -113,10 +115,30 @@ static void quota_give(struct ledger_budget *budget, uint64_t bytes)
     user_unreserve(quota->user, own);
 }
 
-void quota_begin(struct quota *quota, struct session *session)
+static void quota_end_lease(void *owner, uint64_t bytes)
+{
+    user_unreserve(owner, bytes);
+    user_let_go(owner);
+}
+
+static bool quota_lease(struct ledger_budget *budget, uint64_t bytes,
+                        struct ledger_lease *lease, char why[LEDGER_WHY])
+{
+    const struct user *user = ((struct quota *)budget)->user;
+    if (!user_reserve(user, bytes)) {
+        quota_explain(user, "cannot allocate", bytes, why);
+        return false;
+    }
+    user_hold(user);
+    *lease = (struct ledger_lease){ quota_end_lease, (void *)(uintptr_t)user, bytes };
+    return true;
+}
+
+void quota_begin(struct quota *quota, struct session *session, bool writes)
 {
     const struct user *user = session->client ? session->client->user : NULL;
-    *quota = (struct quota){ .budget = { quota_take, quota_give } };
+    *quota = (struct quota){ .budget = { quota_take, quota_give, quota_lease },
+                             .writes = writes };
     if (!user || !user_has_quota(user)) {
         return;
     }

@@ -11,6 +11,9 @@
  *   (Q2) an object that has grown, or has a longer name, is counted before the reservation ends;
  *   (Q3) all objects are measured once a second, which also covers changes by other users.
  *
+ * The copy of a dump is not part of an object. The user that started the dump reserves the copy until
+ * it is freed (ledger_lease), so dumps never count toward the quotas of other users.
+ *
  * Recovery and snapshots have no client, so they are never refused. Thread safety: one thread per
  * quota.
  */
@@ -23,13 +26,15 @@
 struct quota {
     struct ledger_budget budget; /* must be first */
     const struct user *user;     /* NULL: no quota applies */
+    bool writes;                 /* otherwise, only leases are reserved */
     uint64_t taken;              /* bytes reserved by this request */
     struct ledger_budget *outer_budget;
     struct quota *outer;
 };
 
-/* Starts a request of the session's client. */
-void quota_begin(struct quota *quota, struct session *session);
+/* Starts a request of the session's client. Working memory is reserved only for a request that `writes`,
+ * so users that have used up their quotas can still read. */
+void quota_begin(struct quota *quota, struct session *session, bool writes);
 
 /* Ends a request. `name` is the name of the changed filter, or NULL if several may have changed. */
 void quota_end(struct quota *quota, struct session *session, const bg_bytes *name);

@@ -821,13 +821,15 @@ static void session_count_keys(struct session *session, const struct request *re
     }
 }
 
-/* Returns whether a command may create or enlarge filters and its user has a quota. */
+/* Returns whether a quota of the user limits the memory that a command may keep: filters that it creates
+ * or enlarges, and copies. */
 static bool session_has_quota(const struct session *session,
                               const struct command *command)
 {
     const struct user *user = session->client ? session->client->user : NULL;
-    return user && command->flags & COMMAND_WRITE && command->first_key > 0
-           && command->behavior.needs != NEEDS_GATES && user_has_quota(user);
+    return user && command->flags & (COMMAND_WRITE | COMMAND_COPIES)
+           && command->first_key > 0 && command->behavior.needs != NEEDS_GATES
+           && user_has_quota(user);
 }
 
 static void session_handle(struct request *request, const bg_bytes *items, size_t n)
@@ -856,7 +858,7 @@ void session_perform(struct session *session, struct request *request,
     session_changes(session, request->command);
     if (session_has_quota(session, request->command)) {
         struct quota quota;
-        quota_begin(&quota, session);
+        quota_begin(&quota, session, request->command->flags & COMMAND_WRITE);
         session_handle(request, items, n);
         quota_end(&quota, session, &request->argv[request->command->first_key]);
     } else {

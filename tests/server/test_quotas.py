@@ -235,6 +235,73 @@ def test_metrics_of_users_with_unusual_names(program):
 
 
 @alone
+def test_dumps_of_other_users(program):
+    """A dump does not count for the users that may write to the filter, and its end returns what the dumper reserved."""
+    audit = "user audit on >audit +@read %R~shop:* quota-memory=4Mi"
+    with Service(program, ADMIN, "user shop on >shop +@all ~shop:* quota-memory=8Mi", audit).start() as s, login(s) as c, s.connect() as r:
+        assert r.ask("AUTH", "audit", "audit") == "OK"
+        for name in "shop:a", "shop:b":
+            assert c.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", 3 * MI, "CAPACITY", 1000000) == "OK"
+        before, keys = usage(s), s.ask("MEMORY", "USAGE", "shop:a")
+        transfers = memory(s)
+
+        def reader():
+            text = s.ask("INFO", "quotas").decode()
+            return int(re.search(r"quota_audit:.*,bytes=(\d+)", text)[1])
+
+        assert not isinstance(s.ask("BG.DUMP", "shop:a", 0, "SIZE", 1), Error)
+        assert reader() == 0
+        assert not isinstance(r.ask("BG.DUMP", "shop:a", 0, "SIZE", 1), Error)  # replaces the first copy
+        assert 3 * MI <= reader() < 4 * MI and memory(s) >= transfers + 3 * MI
+        reply = r.ask("BG.DUMP", "shop:b", 0, "SIZE", 1)
+        assert isinstance(reply, Error) and reply.startswith("OOM") and "user audit uses" in reply, reply
+        assert s.ask("MEMORY", "USAGE", "shop:a") == keys and usage(s) == before
+        assert c.ask("BF.RESERVE", "shop:c", "0.01", 500000) == "OK"
+        assert s.ask("DEL", "shop:a") == 1
+        wait_for(lambda: reader() == 0)
+        assert not isinstance(r.ask("BG.DUMP", "shop:b", 0, "SIZE", 1), Error)
+        assert not isinstance(s.ask("BG.DUMP", "shop:b", 0, "SIZE", 1), Error)  # the new copy is not the reader's
+        assert reader() == 0
+
+
+@alone
+def test_own_dumps(program):
+    """A dump counts for the user that dumps until its last chunk has been read, and is refused over the quota."""
+    with start(program, "quota-memory=8Mi") as s, login(s) as c:
+        for name in "shop:a", "shop:b":
+            assert c.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", 2 * MI, "CAPACITY", 1000000) == "OK"
+        assert c.ask("CF.RESERVE", "shop:cf", 1000) == "OK" and c.ask("CF.ADD", "shop:cf", "x") == 1
+        assert c.ask("BF.RESERVE", "shop:bf", "0.01", 1000) == "OK"
+        before = usage(s)["bytes"]
+        cursor = c.ask("BG.DUMP", "shop:a", 0, "SIZE", 65536)[0]
+        assert 2 * MI <= usage(s)["bytes"] - before < 3 * MI
+        refused(c.ask("BG.DUMP", "shop:b", 0, "SIZE", 65536))
+        refused(c.ask("BG.CREATE", "shop:c", "KIND", "blocked", "BYTES", 2 * MI, "CAPACITY", 1000000))
+        assert usage(s)["bytes"] <= 8 * MI
+        while cursor:
+            cursor = c.ask("BG.DUMP", "shop:a", cursor, "SIZE", 65536)[0]
+        assert usage(s)["bytes"] == before
+        for command in "BF.SCANDUMP", "CF.SCANDUMP":
+            name = "shop:" + command[:2].lower()
+            iterator = c.ask(command, name, 0)[0]
+            assert usage(s)["bytes"] > before
+            while iterator:
+                iterator = c.ask(command, name, iterator)[0]
+            assert usage(s)["bytes"] == before
+        # in one chunk, and in a transaction
+        assert c.ask("BG.DUMP", "shop:bf", 0)[0] == 0
+        assert c.ask("MULTI") == "OK" and c.ask("BG.DUMP", "shop:bf", 0, "SIZE", 1) == "QUEUED"
+        assert len(c.ask("EXEC")) == 1 and usage(s)["bytes"] > before
+        # the reservation ends with the copy even if the user has been replaced
+        s.lines = (ADMIN, "user shop on >shop +@all ~shop:* quota-memory=9Mi")
+        s.configure()
+        s.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: usage(s)["max_bytes"] == 9 * MI)
+        assert s.ask("DEL", "shop:bf", "shop:a", "shop:b", "shop:cf") == 4
+        wait_for(lambda: usage(s)["bytes"] == 0)
+
+
+@alone
 def test_concurrent_clients(program):
     """Threads that create, copy, rename and grow filters never exceed the quotas together."""
     with start(program, "quota-memory=16Mi", "quota-filters=40") as s:

@@ -131,7 +131,7 @@ TEST(dump__bf_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &pieces);
     /* the dump is freed once it has been read to the end */
     CHECK(h.entries[0].object->dump == NULL);
-    CHECK_EQ(atomic_load(&h.entries[0].object->held), 0);
+    CHECK_EQ(atomic_load(&h.entries[0].object->dumped), 0);
     for (size_t i = 0; i < pieces.count; i++) {
         CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[i]), "+OK");
     }
@@ -489,11 +489,12 @@ TEST(dump__copies_expire)
     struct object *object = h.entries[0].object;
     const uint64_t bytes = object_bytes(object);
     (void)fake(&h, "BF.SCANDUMP k 0");
-    CHECK(object->dump != NULL && object_bytes(object) > bytes);
+    CHECK(object->dump != NULL && atomic_load(&object->dumped) > bytes);
+    CHECK_EQ(object_bytes(object), bytes);
     dump_expire(object, h.now + DUMP_KEPT);
     CHECK(object->dump != NULL);
     dump_expire(object, h.now + DUMP_KEPT + 1);
-    CHECK(object->dump == NULL && object_bytes(object) == bytes);
+    CHECK(object->dump == NULL && atomic_load(&object->dumped) == 0);
     (void)fake(&h, "BF.SCANDUMP k 0");
     h.now += DUMP_KEPT + 1;
     CHECK_STR(
