@@ -96,6 +96,7 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name)
         return web_error(request, 400, "bad_request",
                          "name: text after '=' is not valid base64url");
     }
+    request->name = *name;
     return true;
 }
 

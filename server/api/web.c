@@ -429,7 +429,7 @@ static void web_job_run(struct job *job, struct session *session)
         }
         route->run(request);
         if (limited) {
-            quota_end(&quota, session, NULL);
+            quota_end(&quota, session, request->name);
         }
     }
     request->answer.wrote =

@@ -44,6 +44,7 @@ struct web_request {
     const struct http_request *head;
     struct http_path path;
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
+    bg_bytes name;         /* the name that web_name has decoded, if any */
     struct client *client; /* a copy of the client; its user is not NULL */
     struct session *session;
     bool secure;           /* received over TLS */

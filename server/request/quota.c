@@ -151,20 +151,16 @@ void quota_begin(struct quota *quota, struct session *session, bool writes)
     quota->outer_budget = ledger_set_budget(&quota->budget);
 }
 
-void quota_end(struct quota *quota, struct session *session, const bg_bytes *name)
+void quota_end(struct quota *quota, struct session *session, bg_bytes name)
 {
     if (!quota->user) {
         return;
     }
     (void)ledger_set_budget(quota->outer_budget);
     session->quota = quota->outer;
-    if (quota->taken && name) {
-        struct entry *entry = session_find(session, *name);
-        if (entry) {
-            catalog_measure_entry(session->server->catalog, entry);
-        }
-    } else if (quota->taken) {
-        (void)catalog_measure(session->server->catalog);
+    struct entry *entry = quota->taken ? session_find(session, name) : NULL;
+    if (entry) {
+        catalog_measure_entry(session->server->catalog, entry);
     }
     user_unreserve(quota->user, quota->taken);
 }

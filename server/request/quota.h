@@ -36,8 +36,9 @@ struct quota {
  * so users that have used up their quotas can still read. */
 void quota_begin(struct quota *quota, struct session *session, bool writes);
 
-/* Ends a request. `name` is the name of the changed filter, or NULL if several may have changed. */
-void quota_end(struct quota *quota, struct session *session, const bg_bytes *name);
+/* Ends a request. `name` is the filter that it may have changed; filters that it has created are
+ * counted already (Q1). If there is no filter with this name, nothing is measured. */
+void quota_end(struct quota *quota, struct session *session, bg_bytes name);
 
 /* Sets the terms for adding an object in the current request. */
 void quota_terms(const struct session *session, struct catalog_terms *terms);

@@ -860,7 +860,7 @@ void session_perform(struct session *session, struct request *request,
         struct quota quota;
         quota_begin(&quota, session, request->command->flags & COMMAND_WRITE);
         session_handle(request, items, n);
-        quota_end(&quota, session, &request->argv[request->command->first_key]);
+        quota_end(&quota, session, request->argv[request->command->first_key]);
     } else {
         session_handle(request, items, n);
     }

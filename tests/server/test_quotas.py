@@ -302,6 +302,40 @@ def test_own_dumps(program):
 
 
 @alone
+def test_http_writes(program):
+    """An HTTP request that changes a filter measures this filter before the response, and no other filter."""
+    with start(program, "quota-memory=64Mi", http_too=True) as s:
+        web = http.client.HTTPConnection("127.0.0.1", s.http_port)
+
+        def ask(method, path, body=None, **headers):
+            basic = "Basic " + base64.b64encode(b"shop:shop").decode()
+            web.request(method, path, body, {"Authorization": basic, "X-Bloomgate": "1", **headers})
+            answer = web.getresponse()
+            return answer.status, answer.read()
+
+        assert s.ask("BF.RESERVE", "shop:bf", "0.01", 100) == "OK"
+        before = usage(s)["bytes"]
+        keys = json.dumps({"keys": [str(i) for i in range(20000)]})
+        assert ask("POST", "/api/v1/filters/shop%3Abf/add", keys, **{"Content-Type": "application/json"})[0] == 200
+        assert usage(s)["bytes"] == total(s) > before + 20000
+
+        assert s.ask("BG.CREATE", "shop:old", "KIND", "blocked", "CAPACITY", 1000) == "OK"
+        file = ask("GET", "/api/v1/filters/shop%3Aold/file")[1]
+
+        def dataset_is_stale():
+            """Drops a filter, whose size remains in used_memory_dataset until all filters are measured, once a second."""
+            assert s.ask("BG.CREATE", "other", "KIND", "blocked", "BYTES", 4 * MI, "CAPACITY", 1000000) == "OK"
+            assert s.ask("DEL", "other") == 1
+            assert ask("PUT", "/api/v1/filters/shop%3Anew/file", file)[0] == 201
+            assert usage(s)["bytes"] == total(s)
+            stale = int(re.search(r"used_memory_dataset:(\d+)", s.ask("INFO", "memory").decode())[1]) > 4 * MI
+            assert s.ask("DEL", "shop:new") == 1
+            return stale
+
+        wait_for(dataset_is_stale)
+
+
+@alone
 def test_concurrent_clients(program):
     """Threads that create, copy, rename and grow filters never exceed the quotas together."""
     with start(program, "quota-memory=16Mi", "quota-filters=40") as s:
