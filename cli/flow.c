@@ -248,7 +248,7 @@ static bool flow_await_others(struct flow *flow)
  * known not to contain the end of a line, so a record of many megabytes that arrives through a pipe
  * in small reads is not searched from the start after each read. For records other than lines, the
  * search cannot be resumed in the middle, so a chunk larger than FLOW_CHUNK is searched only when
- * its buffer is full. */
+ * its buffer is full. A byte-order mark at the start of a file is no part of a CSV record. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -256,7 +256,10 @@ static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
     if (!lines && chunk->used > FLOW_CHUNK && chunk->used < chunk->room) {
         return 0;
     }
-    const size_t from = lines && *searched < chunk->used ? *searched : 0;
+    const bool first = flow->input->offset == chunk->used; /* of the file */
+    const size_t mark =
+        first ? header_mark(flow->format, chunk->bytes, chunk->used) : 0;
+    const size_t from = lines && *searched < chunk->used ? *searched : mark;
     const size_t whole =
         keys_whole(flow->format, chunk->bytes + from, chunk->used - from);
     *searched = chunk->used;
@@ -388,8 +391,12 @@ static bool flow_start_file(struct flow *flow, struct chunk *chunk)
         flow_remove(chunk, HEADER_MARK);
         return true;
     }
+    chunk->mark = header_mark(format, chunk->bytes, chunk->used);
+    if (chunk->mark == chunk->used) { /* the file has no records */
+        flow_remove(chunk, chunk->mark);
+    }
     flow->marked = flow->marked
-                   || (format->records != KEY_RECORDS_PREFIXED
+                   || (format->records == KEY_RECORDS_SEPARATED
                        && header_has_mark(chunk->bytes, chunk->used));
     flow->headed = flow->headed
                    || (fields && !flow->silent
@@ -403,6 +410,7 @@ static bool flow_place(struct flow *flow, struct chunk *chunk)
 {
     const struct key_format *format = flow->format;
     bool good = true;
+    chunk->mark = 0;
     if (flow->opened != chunk->file + 1) {
         flow->opened = chunk->file + 1;
         flow->line = flow->field = 0;

@@ -18,11 +18,18 @@ bool header_has_mark(const char *bytes, size_t n)
     return n >= HEADER_MARK && memcmp(bytes, "\xEF\xBB\xBF", HEADER_MARK) == 0;
 }
 
+size_t header_mark(const struct key_format *format, const char *bytes, size_t n)
+{
+    return format->records == KEY_RECORDS_CSV && header_has_mark(bytes, n) ? HEADER_MARK
+                                                                           : 0;
+}
+
 size_t header_length(const struct key_format *format, const char *bytes, size_t n)
 {
     bool whole, open;
     if (format->records == KEY_RECORDS_CSV) {
-        return csv_record(format, bytes, n, &whole, &open);
+        const size_t mark = header_mark(format, bytes, n);
+        return mark + csv_record(format, bytes + mark, n - mark, &whole, &open);
     }
     const char *end = memchr(bytes, format->separator, n);
     return end ? (size_t)(end - bytes) + 1 : n;

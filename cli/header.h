@@ -28,4 +28,8 @@ bool header_is_likely(const struct key_format *format, const char *bytes, size_t
 enum { HEADER_MARK = 3 };
 bool header_has_mark(const char *bytes, size_t n);
 
+/* Returns the length of the byte-order mark at the start of a CSV file, which belongs to no field,
+ * or 0. Quotes after it open a quoted field. */
+size_t header_mark(const struct key_format *format, const char *bytes, size_t n);
+
 #endif

@@ -385,6 +385,7 @@ static size_t keys_next_csv(const struct key_format *format, const struct chunk 
                             size_t at)
 {
     bool whole, open;
+    at = at ? at : chunk->mark;
     return at + csv_record(format, chunk->bytes + at, chunk->used - at, &whole, &open);
 }
 
@@ -442,7 +443,7 @@ size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
 bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk,
                       size_t i)
 {
-    const size_t begin = i ? chunk->ends[i - 1] : 0;
+    const size_t begin = i ? chunk->ends[i - 1] : chunk->mark;
     size_t end = chunk->ends[i];
     if (format->records == KEY_RECORDS_PREFIXED) {
         const size_t skip = end - begin < KEY_PREFIX ? end - begin : KEY_PREFIX;
@@ -756,7 +757,8 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
         const size_t n = end - begin;
         char place[KEY_PLACE];
         struct key_fault fault = { NULL, NULL, 0 };
-        const bg_bytes record = { chunk->bytes + begin, n };
+        const size_t mark = i ? 0 : chunk->mark;
+        const bg_bytes record = { chunk->bytes + begin + mark, n - mark };
         if (keys_is_cut_off(format, record)
             || (i + 1 == count && keys_is_open(format, record))) {
             (void)keys_place(chunk, dropped + chunk_lines(chunk, 0, filled), begin,
@@ -776,6 +778,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
         }
         chunk->odd.skipped += made == KEY_INVALID;
         dropped += made == KEY_MADE ? 0 : chunk_lines(chunk, filled, n);
+        chunk->mark = kept == 0 && made != KEY_MADE ? 0 : chunk->mark;
         if (made == KEY_MADE) {
             kept++;
             filled += n;

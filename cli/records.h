@@ -69,6 +69,7 @@ struct key_oddities {
 struct chunk {
     char *bytes; /* CHUNK_PAD bytes after `used` are also readable */
     size_t used, room;
+    size_t mark;      /* length of a byte-order mark before the first record, in CSV */
     const char *path; /* source file; messages show it with `offset` */
     uint64_t offset;
     size_t file;    /* index of the source file */
@@ -127,7 +128,7 @@ bool keys_are_missing(const struct chunk *chunk, size_t i);
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 
-/* Returns record i without its separator. */
+/* Returns record i without its separator and byte-order mark. */
 bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk,
                       size_t i);
 

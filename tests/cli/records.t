@@ -43,6 +43,24 @@ $ bloomgate build -q --csv --crlf --field email all.bg more.csv users.csv; print
 $ : > nothing.csv; bloomgate build -q --csv --field id one.bg nothing.csv users.csv; seq 5 | bloomgate check -c one.bg
 3
 
+# A byte-order mark does not hide the quotes of the first field, which may contain delimiters, quotes
+# and newlines. Without --header, the mark is part of the first row, but not of its key.
+$ printf '"na,""",id\n1,5\n2,6\n3,"7"\n4,8\n' | sed '1s/^/\xef\xbb\xbf/' > quoted.csv; for o in '--header --field 2' '--field id'; do bloomgate build -qf -p 1e-6 --csv $o q.bg quoted.csv; bloomgate build -qf -p 1e-6 -n 10 --csv $o p.bg - < quoted.csv; gzip -c quoted.csv | bloomgate build -qf -p 1e-6 -n 10 --csv $o z.bg; seq 10 | bloomgate check q.bg | paste -sd ' '; bloomgate diff -q p.bg z.bg; seq 10 | bloomgate check -c p.bg; done
+5 6 7 8
+4
+5 6 7 8
+4
+$ printf '"Smith, John",5\n"two\nlines",6\n' > names.csv; sed '1s/^/\xef\xbb\xbf/' names.csv > marked.csv; bloomgate build -qf -p 1e-6 --csv n.bg names.csv; bloomgate check -v --csv n.bg marked.csv; bloomgate check --csv n.bg marked.csv | cmp - marked.csv; bloomgate build -f -p 1e-6 --csv m.bg names.csv marked.csv; bloomgate check -v --csv n.bg names.csv marked.csv
+! bloomgate build: m.bg: classic, 4 keys, ...
+? 1
+$ python3 -c "import os, time; [(os.write(1, bytes([b])), time.sleep(.001)) for b in open('marked.csv', 'rb').read()]" | bloomgate check --csv n.bg | cmp - marked.csv
+$ printf '\xef\xbb\xbf"x\ny"\n"7"\n' | bloomgate dedup --csv --as int64 --skip-invalid; printf '\xef\xbb\xbf"x\ny\n' | bloomgate dedup -q --csv; printf '\xef\xbb\xbf' | bloomgate dedup --csv
+"7"
+! bloomgate dedup: invalid records skipped: 1 of 2
+! bloomgate dedup: 1 lines, 1 unique, 0 dropped; ...
+! bloomgate dedup: stdin: line 1: the record has unclosed quotes: '"x?y'
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; ...
+
 # All subcommands accept the same options.
 $ bloomgate build -q -k counting -n 100 --csv --field id c.bg users.csv; bloomgate add -q --csv --crlf --field id c.bg more.csv; bloomgate remove --csv --field id c.bg users.csv; seq 5 | bloomgate check c.bg
 4
