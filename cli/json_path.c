@@ -275,8 +275,9 @@ static bool scan_name(struct json_scan *s)
     if (scan_is_on_path(s) && !s->path->steps[s->on].is_index) {
         const char *name = s->path->text + s->path->steps[s->on].at;
         const size_t n = s->path->steps[s->on].len;
-        const bool same = len == n + 2 && memcmp(from + 1, name, n) == 0;
-        scan_match(s, same || (!simple && scan_same_escaped(name, n, from, len)));
+        const bool escaped = !simple && memchr(from, '\\', len);
+        scan_match(s, escaped ? scan_same_escaped(name, n, from, len)
+                              : len == n + 2 && memcmp(from + 1, name, n) == 0);
     }
     scan_blanks(s);
     if (!scan_is(s, ':')) {

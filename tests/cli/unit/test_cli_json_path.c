@@ -36,6 +36,7 @@ TEST(json_path__finds_values)
     CHECK(finds(".[\"a\\\"\"]", "{\"a\\\"\":2}", JSON_PLAIN, "2"));
     CHECK(finds(".user", "{\"us\\u0065r\":5}", JSON_PLAIN, "5"));
     CHECK(finds(".\xC3\xA9", "{\"\\u00e9\":5}", JSON_PLAIN, "5"));
+    CHECK(finds(".a\\b", "{\"a\\\\b\":5}", JSON_PLAIN, "5"));
     CHECK(finds(".", "{}", JSON_CONTAINER, NULL));
     CHECK(finds(".a", "{\"a\":[]}", JSON_CONTAINER, NULL));
 }
@@ -47,6 +48,8 @@ TEST(json_path__reports_missing_values)
     CHECK(finds(".a.b", "{\"a\":5}", JSON_ABSENT, NULL));
     CHECK(finds(".a", "[{\"a\":5}]", JSON_ABSENT, NULL));
     CHECK(finds(".[0]", "{\"0\":5}", JSON_ABSENT, NULL));
+    CHECK(finds(".[\"a\\\\b\"]", "{\"a\\b\":5}", JSON_ABSENT, NULL));
+    CHECK(finds(".a\\u0041", "{\"a\\u0041\":5}", JSON_ABSENT, NULL));
     CHECK(finds(".[2]", "[1,2]", JSON_ABSENT, NULL));
     CHECK(finds(".a", "\"a\"", JSON_ABSENT, NULL));
     CHECK(find(".a", " \t\r ").kind == JSON_BLANK);
@@ -56,6 +59,7 @@ TEST(json_path__reports_missing_values)
 TEST(json_path__uses_the_last_duplicate)
 {
     CHECK(finds(".a", "{\"a\":1,\"a\":2}", JSON_PLAIN, "2"));
+    CHECK(finds(".[\"a\\\\b\"]", "{\"a\\\\b\":1,\"a\\b\":2}", JSON_PLAIN, "1"));
     CHECK(finds(".a.b", "{\"a\":{\"b\":1},\"a\":{\"c\":2}}", JSON_ABSENT, NULL));
     CHECK(finds(".a.b", "{\"a\":{\"b\":1},\"a\":7}", JSON_ABSENT, NULL));
 }
