@@ -108,6 +108,12 @@ static bool field_next_word(struct field_cursor *cursor, bg_bytes *field)
     return begin < end;
 }
 
+/* Returns whether a quoted field, which ends at `at`, is followed only by the CR of CR LF. */
+static bool field_is_before_cr(const char *at, const char *end)
+{
+    return end - at == 1 && *at == '\r';
+}
+
 static inline bool field_step(const struct key_format *format,
                               struct field_cursor *cursor, bg_bytes *field)
 {
@@ -122,6 +128,11 @@ static inline bool field_step(const struct key_format *format,
     const char *from = format->records == KEY_RECORDS_CSV && at < end && *at == '"'
                            ? csv_skip_quotes(at, end, &open)
                            : at;
+    if (from > at && field_is_before_cr(from, end)) {
+        *field = (bg_bytes){ at, (size_t)(from - at) };
+        cursor->at = NULL;
+        return true;
+    }
     const char *stop =
         from < end ? memchr(from, format->delimiter, (size_t)(end - from)) : NULL;
     *field = (bg_bytes){ at, (size_t)((stop ? stop : end) - at) };

@@ -3,7 +3,8 @@
  *
  * Fields are separated by one delimiter, or by runs of spaces and tabs (--whitespace). A CSV field
  * that starts with a quote ends at the next delimiter or newline after the closing quote; two quotes
- * inside stand for one. Anywhere else, quotes are ordinary characters, as in 5ft10".
+ * inside stand for one. Anywhere else, quotes are ordinary characters, as in 5ft10". If a row ends
+ * with CR LF, the CR does not belong to a quoted last field, even without --crlf.
  */
 #ifndef CLI_FIELDS_H
 #define CLI_FIELDS_H

@@ -449,10 +449,9 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
         const size_t skip = end - begin < KEY_PREFIX ? end - begin : KEY_PREFIX;
         return (bg_bytes){ chunk->bytes + begin + skip, end - begin - skip };
     }
-    if (end > begin && chunk->bytes[end - 1] == format->separator) {
-        end--;
-        end -= format->crlf && end > begin && chunk->bytes[end - 1] == '\r';
-    }
+    end -= end > begin && chunk->bytes[end - 1] == format->separator;
+    /* The last record may have no separator, or only the first half of CR LF. */
+    end -= format->crlf && end > begin && chunk->bytes[end - 1] == '\r';
     return (bg_bytes){ chunk->bytes + begin, end - begin };
 }
 

@@ -238,6 +238,11 @@ $ printf 'a\r\nb\r\n' | bloomgate build -f x.bg; printf 'a\r\nb\r\n' | bloomgate
 ! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
 ! bloomgate build: x.bg: scalable, 2 keys, 1.7 MiB, false-positive rate below 0.01% (target 1%), ...
 ! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+$ printf '1,"a"\r\n2,"b"\r\n' | bloomgate build -f --csv --field 2 x.bg; printf 'a\nb\n' | bloomgate check -c x.bg; printf 'a\r\nb\r' | bloomgate dedup -q --crlf --count; printf 'a\nb\n' | bloomgate check --crlf -c x.bg
+2
+2
+2
+! bloomgate build: x.bg: scalable, 2 keys, ...
 $ printf '1,2\n3,4\n' | bloomgate build -f --csv --field 9 x.bg
 ! bloomgate build: no record has field 9 (records read: 2); check --field and --delimiter
 ? 3

@@ -20,10 +20,10 @@ static inline void reference_put(struct reference_text *text, char c)
     text->bytes[text->n++] = c;
 }
 
-/* Returns the offset at which the CSV field at `at` ends: that of a delimiter or newline, or n.
+/* Returns the offset after the quotes at the start of the CSV field at `at`; `at` if it has none.
  * Sets *open to true if the closing quote is missing. */
-static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
-                                         size_t n, size_t at, bool *open)
+static inline size_t reference_csv_quotes(const char *bytes, size_t n, size_t at,
+                                          bool *open)
 {
     *open = false;
     if (at < n && bytes[at] == '"') {
@@ -36,6 +36,15 @@ static inline size_t reference_csv_field(const struct key_format *f, const char 
             at = (size_t)(close - bytes) + 1;
         } while (at < n && bytes[at] == '"');
     }
+    return at;
+}
+
+/* Returns the offset at which the CSV field at `at` ends: that of a delimiter or newline, or n.
+ * Sets *open to true if the closing quote is missing. */
+static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
+                                         size_t n, size_t at, bool *open)
+{
+    at = reference_csv_quotes(bytes, n, at, open);
     while (at < n && bytes[at] != f->delimiter && bytes[at] != '\n') {
         at++;
     }
@@ -103,11 +112,9 @@ static inline void reference_strip(const struct key_format *f, const char **from
     if (f->records == KEY_RECORDS_PREFIXED) {
         *from += *n < 4 ? *n : 4;
         *n -= *n < 4 ? *n : 4;
-    } else if (*n && (*from)[*n - 1] == f->separator) {
-        --*n;
-        if (f->crlf && *n && (*from)[*n - 1] == '\r') {
-            --*n;
-        }
+    } else {
+        *n -= *n && (*from)[*n - 1] == f->separator;
+        *n -= f->crlf && *n && (*from)[*n - 1] == '\r';
     }
 }
 
@@ -139,6 +146,9 @@ static inline struct reference_text reference_field(const struct key_format *f,
     bool open;
     for (size_t i = 0; i < n; i++) {
         if (f->records == KEY_RECORDS_CSV && (i == 0 || i == end + 1)) {
+            /* The CR of CR LF does not belong to a quoted field. */
+            const size_t after = reference_csv_quotes(from, n, i, &open);
+            n -= after > i && after == n - 1 && from[after] == '\r';
             end = reference_csv_field(f, from, n, i, &open);
         }
         if (f->field && from[i] == f->delimiter

@@ -290,6 +290,7 @@ TEST(records__by_hand)
     CHECK_KEYS(lines, "a\r\nb\r", "a\r", "b\r");
     CHECK_KEYS(nul, "a\nb\0c\0", "a\nb", "c");
     CHECK_KEYS(windows, "a\r\nb\n\r\nc\r\r\n", "a", "b", "", "c\r");
+    CHECK_KEYS(windows, "a\r\nb\r", "a", "b");
     CHECK_KEYS(second, "a\tb\tc\n\t\nx\na\tb", "b", "", "", "b");
     CHECK_KEYS(tidy, " \tApple PIE \nZ[\n  \n", "apple pie", "z[", "");
     CHECK_KEYS(hex, "616263\n7A7a\n\n", "abc", "zz", "");
@@ -299,6 +300,9 @@ TEST(records__by_hand)
     CHECK_KEYS(prefixed, "\3\0\0\0a\nb\0\0\0\0\1\0\0\0x", "a\nb", "", "x");
     CHECK_KEYS(csv, "1,\"x, \"\"y\"\"\nz\",3\n1,b\n\"1,2\",c\nlonely\n", "x, \"y\"\nz",
                "b", "c", "");
+    CHECK_KEYS(csv,
+               "1,\"b\"\r\n2,\"c,\"\"\"\r\n3,\"\r\"\r\n4,d\r\n5,\"e\"\r,\n6,\"f\"\r",
+               "b", "c,\"", "\r", "d\r", "\"e\"\r", "f");
 }
 
 static void check_refused(const struct key_format *f, const char *bytes, size_t n,
