@@ -6,7 +6,8 @@
  * its keys are added to a `scalable` filter. If another kind was requested, the keys are collected
  * as 8-byte hashes (bg_builder), and the filter is sized afterward. Static kinds are always built
  * from collected hashes. Kinds that can remove keys count how many times a key was added, so their
- * keys are collected with duplicates (struct build_pile).
+ * keys are collected with duplicates (struct build_pile). Without --items, the keys of cuckoo
+ * filters are always collected, so that copies can be added last (build_finish_pile).
  *
  * Long builds. With --checkpoint, the work is divided into stages (legs). At the end of each leg,
  * all threads pause while the filter is saved as OUT.partial, with the input position in its
@@ -192,6 +193,13 @@ static bool build_collects(const struct build *b)
                && kind != BG_KIND_WINDOW && !(b->spec.bytes && b->spec.k));
 }
 
+/* Returns whether all keys are collected even if the input can be read twice; see
+ * build_finish_pile. A checkpoint would have to contain the collected keys. */
+static bool build_adds_copies_last(const struct build *b)
+{
+    return b->spec.kind == BG_KIND_CUCKOO && !(b->options->checkpoint > 0);
+}
+
 static int build_size(struct build *b)
 {
     int code = CLI_OK;
@@ -204,7 +212,7 @@ static int build_size(struct build *b)
         return say_usage("--shard requires --items for the whole input, so that all "
                          "parts have the same size and can be merged");
     }
-    if (!known && input_is_plain(&b->input)) {
+    if (!known && input_is_plain(&b->input) && !build_adds_copies_last(b)) {
         code = build_count_keys(b);
     } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
         return say_usage("a window filter requires --items (the number of distinct "
@@ -354,22 +362,57 @@ static bool build_solving(void *context, double share)
     return !stop_wanted();
 }
 
-/* Creates the filter from the keys that were collected with duplicates. */
-static int build_finish_pile(struct build *b)
+enum { BUILD_BATCH = 1 << 16 };
+
+/* Adds the hashes that the filter does not report yet, and keeps only the others in the pile. */
+static bg_err build_add_first(struct build *b)
 {
-    enum { BATCH = 1 << 20 };
+    struct build_pile *pile = &b->pile;
+    const size_t count = pile->count;
     bg_err err = BG_OK;
-    const size_t keys = b->pile.count - b->spec.canaries;
-    b->spec.items = keys ? keys : 1;
-    const int code = build_make_filter(b);
-    for (size_t at = 0, done = 0, news; at < b->pile.count && !code && !err;
-         at += done) {
-        const size_t n = b->pile.count - at < BATCH ? b->pile.count - at : BATCH;
+    pile->count = 0;
+    for (size_t i = 0; i < count && !err; i++) {
+        const uint64_t hash = pile->hashes[i];
+        if (i % BUILD_BATCH == 0 && stop_wanted()) {
+            return BG_ECANCELED;
+        }
+        if (bg_filter_may_contain_hash(b->filter, hash)) {
+            pile->hashes[pile->count++] = hash;
+        } else {
+            err = bg_filter_add_hash(b->filter, hash, NULL);
+        }
+    }
+    return err;
+}
+
+static bg_err build_add_pile(struct build *b)
+{
+    bg_err err = BG_OK;
+    for (size_t at = 0, done = 0, news; at < b->pile.count && !err; at += done) {
+        const size_t left = b->pile.count - at;
+        const size_t n = left < BUILD_BATCH ? left : BUILD_BATCH;
         if (stop_wanted()) {
-            return CLI_INTERRUPTED;
+            return BG_ECANCELED;
         }
         err = filter_insert(b->filter, bg_keys_hashes(b->pile.hashes + at, n), &done,
                             &news);
+    }
+    return err;
+}
+
+/* Creates the filter from the keys that were collected with duplicates. In a cuckoo filter, the
+ * copies of a key share two buckets, and can leave no space for a new key although the filter is
+ * large enough for all keys. Copies are therefore added last: a copy that does not fit only makes
+ * removes less effective. */
+static int build_finish_pile(struct build *b)
+{
+    const size_t keys = b->pile.count - b->spec.canaries;
+    b->spec.items = keys ? keys : 1;
+    const int code = build_make_filter(b);
+    bg_err err = code ? BG_OK : build_add_first(b);
+    err = code || err ? err : build_add_pile(b);
+    if (err == BG_ECANCELED) {
+        return CLI_INTERRUPTED;
     }
     return code || !err
                ? code
@@ -675,6 +718,11 @@ static void build_tell(const struct build *b, double seconds)
              BYTES_TEXT(bg_filter_size_bytes(b->filter)),
              RATE_OF_TEXT(info.rate, info.design_rate), SECONDS_TEXT(seconds));
     saving_warn(&info, "increase --items");
+    if (info.kind == BG_KIND_CUCKOO && info.saturated) {
+        say_note("copies of repeated keys that did not fit: %s; removes may have no "
+                 "effect; if you remove keys, increase --items or use --kind quotient",
+                 COUNT_TEXT(info.saturated));
+    }
 }
 
 static int build_read_shard(const char *text, struct input_part *part)
@@ -842,8 +890,8 @@ const struct command command_build = {
         "uncompressed regular files are read twice, the first time to count their "
         "keys. Keys from a pipe are added to a scalable filter, which starts with a "
         "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other "
-        "--kind, the keys are first collected in memory, which takes 8 bytes per "
-        "key. Files compressed with gzip, zstd, xz, bzip2 or lz4 are decompressed.\n\nKey "
+        "--kind, and for cuckoo filters from files, the keys are first collected in "
+        "memory, which takes 8 bytes per key. Files compressed with gzip, zstd, xz, bzip2 or lz4 are decompressed.\n\nKey "
         "conversions (--trim, --lower, --as) are recorded in the file, and bloomgate "
         "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),
