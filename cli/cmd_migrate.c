@@ -5,7 +5,8 @@
  * SCAN lists the keys of every node of the source, a batch at a time, and TYPE selects the filters.
  * Each filter is copied and verified (migrate.h) before the next one, so only one filter at a time is
  * in memory. A filter that cannot be copied is reported, and the migration continues. If a server
- * does not answer, the migration stops.
+ * does not answer, the migration stops. A request about one filter may fail because of that filter,
+ * so a server that answers PING is still in use.
  */
 #include "cluster_actions.h"
 #include "migrate.h"
@@ -233,32 +234,59 @@ static void migrate_skip(struct migrate_work *w, const char *type)
     w->skipped[i < MIGRATE_TYPES ? i : MIGRATE_TYPES - 1].keys++;
 }
 
+enum { MIGRATE_NAME = 200 };
+
+/* Writes the start of a filter's name, without control characters. */
+static const char *migrate_show_name(const struct migrate_filter *f,
+                                     char name[MIGRATE_NAME])
+{
+    const size_t n = f->name.len < 150 ? f->name.len : 150;
+    memcpy(name, f->name.data, n);
+    say_tame(name, n);
+    name[n] = 0;
+    return name;
+}
+
 static void migrate_report(const struct migrate_work *w, enum migrate_result result,
                            const struct migrate_filter *f, const char *type)
 {
     static const char *const names[MIGRATE_RESULTS] = { "copied", "same", "differs",
                                                         "deleted", "failed" };
-    char name[200];
-    const int n = snprintf(name, sizeof name, "%.*s",
-                           (int)(f->name.len < 150 ? f->name.len : 150),
-                           (const char *)f->name.data);
-    say_tame(name, (size_t)n);
+    char name[MIGRATE_NAME];
     printf("%s\t%s\t%s\t%" PRIu64 "\n",
            result != MIGRATE_COPIED ? names[result]
            : w->pair.dry_run        ? (f->replaces ? "would replace" : "would copy")
            : f->replaces            ? "replaced"
                                     : names[result],
-           name, type, f->bytes);
+           migrate_show_name(f, name), type, f->bytes);
     (void)fflush(stdout);
     if (result == MIGRATE_FAILED || result == MIGRATE_DIFFERS) {
         say_warning("%s: %s", name, f->why.message);
     }
 }
 
-/* Returns whether an error concerns a server rather than one filter. */
-static bool migrate_is_fatal(bg_err err)
+static void migrate_ponged(struct cluster_ask *ask, bg_bytes reply)
 {
-    return err == BG_ECANCELED || err == BG_EIO;
+    (void)ask;
+    (void)reply; /* even an error is an answer */
+}
+
+/* Returns whether the node that owns a filter answers PING. */
+static bool migrate_answers(struct cluster *cluster, bg_bytes name)
+{
+    const bg_bytes words[] = { link_word("PING"), name };
+    struct cluster_ask ask = { .argv = words, .argc = 2, .answered = migrate_ponged };
+    return cluster_call(cluster, &ask, 1, NULL) == BG_OK;
+}
+
+/* Returns whether a filter could not be copied because of a server, or of a signal. */
+static bool migrate_is_lost(const struct migrate_work *w,
+                            const struct migrate_filter *f)
+{
+    return f->why.code == BG_ECANCELED
+           || (f->why.code == BG_EIO
+               && !(migrate_answers(w->pair.source, f->name)
+                    && migrate_answers(w->pair.target, f->name)));
 }
 
 static bg_err migrate_batch_copy(struct migrate_work *w, struct migrate_batch *b,
@@ -281,9 +309,10 @@ static bg_err migrate_batch_copy(struct migrate_work *w, struct migrate_batch *b
         }
         f.dumps = strcmp(b->types[i], "bloomgate") == 0;
         const enum migrate_result result = migrate_copy(&w->pair, &f);
-        if (result == MIGRATE_FAILED && migrate_is_fatal(f.why.code)) {
-            *info = f.why;
-            return f.why.code;
+        if (result == MIGRATE_FAILED && migrate_is_lost(w, &f)) {
+            char name[MIGRATE_NAME];
+            return error_fail(info, f.why.code, "%s: %s", migrate_show_name(&f, name),
+                              f.why.message);
         }
         w->counts[result]++;
         w->bytes += f.bytes;

@@ -367,6 +367,29 @@ def test_errors(h):
         assert "SCAN: NOPERM" in migrate(Fake({b"SCAN": redis_host.Error("NOPERM no")}), s, expect=4)[1]
 
 
+def one_key(**replies):
+    """A source with the filter `key`, and the given replies."""
+    value = payload(bytes.fromhex(next(sample["value"] for sample in samples() if sample["type"] == "MBbloom--")))
+    return Fake({b"SCAN": [b"0", [b"key"]], b"TYPE": "MBbloom--", b"PTTL": -1, b"DUMP": value, b"PING": b"key",
+                 **{name.encode(): reply for name, reply in replies.items()}})
+
+
+def test_one_filter_does_not_block_others(h):
+    """The source cannot send one filter: it is too large, or the connection breaks."""
+    value = one_key().replies[b"DUMP"]
+    with targets(h) as both:
+        for target in both:
+            for bad in Raw(b"$3000000000\r\nabc"), Cut(b""), Cut(b"$100\r\nabc"):
+                source = one_key(SCAN=[b"0", [b"bad", b"good"]], DUMP=lambda words, bad=bad: bad if words[1] == b"bad" else value)
+                results, messages = migrate(source, target, "--replace", "--patience", "300ms", expect=3)
+                assert results["bad"] == "failed" and results["good"] in ("copied", "same"), (results, messages)
+                assert "warning: bad: " in messages and "failed: 1" in messages, messages
+                assert ("the reply is larger than 2 GiB" in messages) == (bad.count(b"3000000000") > 0), messages
+            source = one_key(SCAN=[b"0", [b"bad", b"good"]], DUMP=Cut(b""), PING=Cut(b""))
+            results, messages = migrate(source, target, "--patience", "300ms", expect=4)
+            assert not results and "bad: gave up retrying: " in messages, messages
+
+
 def test_clusters(h):
     """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
     names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
@@ -385,10 +408,12 @@ def test_clusters(h):
 
 
 class Relay:
-    """Forwards connections to a server until it has forwarded `loads` BG.LOAD commands, and then stops responding."""
+    """Forwards connections to a server until it has forwarded `loads` BG.LOAD commands, and then stops responding. Or
+    drops the connection instead of the first reply to the command `deaf_to`, and then sends the command `then`."""
 
-    def __init__(self, port, loads):
+    def __init__(self, port, loads, deaf_to=None, then=None):
         self.to, self.left, self.stopped = port, loads, threading.Event()
+        self.deaf_to, self.then, self.heard = deaf_to, then, False
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -396,7 +421,7 @@ class Relay:
     def accept(self):
         while True:
             near, _ = self.listener.accept()
-            if self.stopped.is_set():
+            if self.stopped.is_set() and not self.deaf_to:
                 near.close()
                 continue
             far = socket.create_connection(("127.0.0.1", self.to))
@@ -404,6 +429,9 @@ class Relay:
             threading.Thread(target=self.pump, args=(far, near, False), daemon=True).start()
 
     def pump(self, source, sink, requests):
+        if self.deaf_to:
+            self.drop_reply(source, sink, requests)
+            return
         while not self.stopped.is_set():
             data = source.recv(65536)
             if not data:
@@ -416,8 +444,25 @@ class Relay:
             sink.sendall(data)
 
 
+    def drop_reply(self, source, sink, requests):
+        """Forwards one direction of a connection."""
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not requests and self.heard and not self.stopped.is_set():
+                    self.stopped.set()
+                    if self.then:
+                        with service.Connection(self.to) as c:
+                            c.ask(*self.then)
+                    break
+                self.heard = self.heard or (requests and self.deaf_to in data)
+                sink.sendall(data)
+            source.shutdown(socket.SHUT_RDWR)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
 class Fake:
-    """A server that gives the same reply to every request of a command, or of a command with a key."""
+    """A server that gives the same reply to every request of a command, or of a command with a key, or the result of a
+    function of the request."""
 
     def __init__(self, replies):
         self.replies = replies
@@ -437,12 +482,21 @@ class Fake:
             if not line:
                 return
             words = [stream.read(int(stream.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
-            other = self.replies.get(words[0], redis_host.Error(f"ERR unknown command '{words[0].decode()}'"))
-            connection.sendall(encode(self.replies.get(tuple(words[:2]), other)))
+            reply = self.replies.get(words[0], redis_host.Error(f"ERR unknown command '{words[0].decode()}'"))
+            reply = self.replies.get(tuple(words[:2]), reply)
+            reply = reply(words) if callable(reply) else reply
+            connection.sendall(encode(reply))
+            if isinstance(reply, Cut):
+                connection.shutdown(socket.SHUT_RDWR)
+                return
 
 
 class Raw(bytes):
     """The bytes of a reply."""
+
+
+class Cut(Raw):
+    """The bytes of a reply before the connection is closed."""
 
 
 def encode(reply):
