@@ -373,6 +373,32 @@ static bg_err migrate_set_ttl(struct cluster *target, bg_bytes name, int64_t ttl
                     : migrate_number(target, persist, 2, &done, info);
 }
 
+/* Gives a verified filter its name. Sets *renamed to false if the name is in use. If the reply to a
+ * rename is lost, the rename is repeated, and the temporary name does not exist anymore. In this
+ * case, the filter is read again, because a client may also have deleted it. */
+static bg_err migrate_rename(const struct migrate_pair *pair,
+                             const struct migrate_filter *f, bg_bytes temporary,
+                             const struct migrate_dump *dump, bool *renamed,
+                             bg_errinfo *info)
+{
+    const bg_bytes words[] = { link_word(f->replaces ? "RENAME" : "RENAMENX"),
+                               temporary, f->name };
+    int64_t number = 0;
+    bool equal = false;
+    bg_err err = migrate_number(pair->target, words, 3, &number, info);
+    *renamed = f->replaces || number == 1;
+    if (err != BG_EBUSY || !strstr(info->message, "ERR no such key")) {
+        return err;
+    }
+    *renamed = true;
+    err = migrate_is_equal(pair->target, f->name, dump, &equal, info);
+    return err || equal
+               ? err
+               : error_fail(info, BG_EBUSY,
+                            "the filter was deleted or changed on the target while it "
+                            "was being renamed; run the command again");
+}
+
 /* Loads a dump under a temporary name, verifies it, and renames it. Sets *renamed to false if the
  * name is in use. */
 static bg_err migrate_place(const struct migrate_pair *pair,
@@ -386,8 +412,6 @@ static bg_err migrate_place(const struct migrate_pair *pair,
     }
     const bg_bytes name = { text, migrate_temporary(f->name, text) };
     const bg_bytes drop[] = { link_word("DEL"), name };
-    const bg_bytes rename[] = { link_word(f->replaces ? "RENAME" : "RENAMENX"), name,
-                                f->name };
     int64_t number = 0;
     bool equal = false;
     *renamed = true;
@@ -401,10 +425,7 @@ static bg_err migrate_place(const struct migrate_pair *pair,
             "test the memory of the target machine, and run the command again");
     }
     err = err ? err : migrate_set_ttl(pair->target, name, f->ttl, since, info);
-    err = err ? err : migrate_number(pair->target, rename, 3, &number, info);
-    if (!err && !f->replaces) {
-        *renamed = number == 1;
-    }
+    err = err ? err : migrate_rename(pair, f, name, dump, renamed, info);
     if (err != BG_ECANCELED && err != BG_EIO && (err || !*renamed)) {
         (void)migrate_number(pair->target, drop, 2, &number, NULL);
     }

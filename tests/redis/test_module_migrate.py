@@ -390,6 +390,25 @@ def test_one_filter_does_not_block_others(h):
             assert not results and "bad: gave up retrying: " in messages, messages
 
 
+def test_lost_reply_to_rename(h):
+    """The reply to RENAMENX or RENAME is lost, so the command is repeated when its key does not exist anymore."""
+    sample = fill(h)
+    with targets(h) as both:
+        for target in both:
+            for options, result in ((), "copied"), (("--replace",), "replaced"):
+                gate = Relay(target.port, loads=None, deaf_to=b"RENAME")
+                results, messages = migrate(h, gate, *options)
+                assert list(results.values()).count(result) == (len(sample) if result == "copied" else 1), (results, messages)
+                assert gate.stopped.is_set() and target.ask("DBSIZE") == len(sample)
+                name = next(name for name in sample if sample[name]["type"] == "MBbloom--")
+                target.ask("BF.ADD", name, "a key that differs")
+            target.ask("DEL", name)
+            gate = Relay(target.port, loads=None, deaf_to=b"RENAME", then=["DEL", name])
+            results, messages = migrate(h, gate, expect=3)
+            assert results.pop(name) == "failed" and set(results.values()) == {"same"}, (results, messages)
+            assert "deleted or changed on the target" in messages or "BG.DUMP: " in messages, messages
+
+
 def test_clusters(h):
     """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
     names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
