@@ -270,6 +270,61 @@ static bg_err migrate_fetch(struct cluster *source, struct migrate_filter *f,
     return err;
 }
 
+/* The remaining time of a key in milliseconds (-1 if it does not expire, -2 if it does not exist),
+ * and the times between which the source determined it. */
+struct migrate_expiry {
+    int64_t ttl, from, to;
+};
+
+static bg_err migrate_read_expiry(struct cluster *source, bg_bytes name,
+                                  struct migrate_expiry *expiry, bg_errinfo *info)
+{
+    const bg_bytes words[] = { link_word("PTTL"), name };
+    expiry->from = cluster_now();
+    const bg_err err = migrate_number(source, words, 2, &expiry->ttl, info);
+    expiry->to = cluster_now();
+    return err;
+}
+
+/* Returns whether a key may expire at the same time according to both replies. The clocks of two
+ * machines may differ in speed. */
+static bool migrate_is_same_expiry(const struct migrate_expiry *a,
+                                   const struct migrate_expiry *b)
+{
+    enum { SLACK = 1000 };
+    return a->ttl < 0 || b->ttl < 0 ? a->ttl == b->ttl
+                                    : a->from + a->ttl <= b->to + b->ttl + SLACK
+                                          && b->from + b->ttl <= a->to + a->ttl + SLACK;
+}
+
+/* Reads a filter and its remaining time. Sets *missing if it does not exist, and *since to the time
+ * for which the remaining time holds. A key that was deleted and created again between two commands
+ * must not get the old expiration time. If the time differs before and after the dump, the key is
+ * therefore read again, but only a few times, because clients may postpone it all the time. */
+static bg_err migrate_snapshot(struct cluster *source, struct migrate_filter *f,
+                               struct migrate_dump *dump, bool *missing, int64_t *since)
+{
+    enum { TRIES = 3 };
+    struct migrate_expiry before, after = { 0, 0, 0 };
+    bg_err err = migrate_read_expiry(source, f->name, &before, &f->why);
+    for (int i = 0; i < TRIES && !err; i++, before = after) {
+        free(dump->bytes);
+        *dump = (struct migrate_dump){ NULL, 0, 0 };
+        err = migrate_fetch(source, f, dump, missing);
+        if (err || *missing) {
+            return err;
+        }
+        err = migrate_read_expiry(source, f->name, &after, &f->why);
+        if (!err && migrate_is_same_expiry(&before, &after)) {
+            break;
+        }
+    }
+    *missing = after.ttl == -2;
+    f->ttl = after.ttl;
+    *since = after.from;
+    return err;
+}
+
 /* ---- Target ---------------------------------------------------------------------------------- */
 
 /* Writes a temporary name that belongs to the same cluster slot as `name`, such as
@@ -498,13 +553,11 @@ static enum migrate_result migrate_settle(const struct migrate_pair *pair,
 enum migrate_result migrate_copy(const struct migrate_pair *pair,
                                  struct migrate_filter *f)
 {
-    const bg_bytes words[] = { link_word("PTTL"), f->name };
-    const int64_t since = cluster_now();
     struct migrate_dump dump = { NULL, 0, 0 };
     bool missing = false;
+    int64_t since = 0;
     f->why = (bg_errinfo){ .code = BG_OK };
-    bg_err err = migrate_number(pair->source, words, 2, &f->ttl, &f->why);
-    err = err ? err : migrate_fetch(pair->source, f, &dump, &missing);
+    const bg_err err = migrate_snapshot(pair->source, f, &dump, &missing, &since);
     if (err || missing) {
         free(dump.bytes);
         return migrate_end(err, MIGRATE_GONE);

@@ -409,6 +409,26 @@ def test_lost_reply_to_rename(h):
             assert "deleted or changed on the target" in messages or "BG.DUMP: " in messages, messages
 
 
+def test_expiration_that_changes(h):
+    """The key is created again, or its expiration time is changed, while it is being read."""
+    with targets(h) as both:
+        for target in both:
+            for times, dumps, result in (([-1, 5000000], 2, "copied"), ([5000000, -1], 2, "copied"), ([-2, -1], 2, "copied"),
+                                         ([5000000, 9000000], 2, "copied"), ([5000000], 1, "copied"), ([-1], 1, "copied"),
+                                         ([1000000, 2000000, 3000000, 4000000, 5000000], 3, "copied"), ([-1, -2], 2, "deleted")):
+                left, read = list(times), []
+                value = one_key().replies[b"DUMP"]
+                source = one_key(PTTL=lambda _, left=left: left.pop(0) if len(left) > 1 else left[0],
+                                 DUMP=lambda _, times=times, read=read: read.append(1) or (None if times[-1] == -2 and len(read) > 1 else value))
+                results, messages = migrate(source, target)
+                assert results == {"key": result} and len(read) == dumps, (times, results, read, messages)
+                if result == "copied":
+                    last = target.ask("PTTL", "key")
+                    wanted = times[min(dumps, len(times) - 1)]
+                    assert last == -1 if wanted == -1 else wanted - 1000000 < last <= wanted, (times, last)
+                    assert target.ask("DEL", "key") == 1
+
+
 def test_clusters(h):
     """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
     names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
