@@ -70,7 +70,15 @@ static const struct option migrate_target_table[] = {
 /* The maximum size of a reply in bytes: a filter in the output of DUMP. */
 #define MIGRATE_REPLY ((size_t)2 << 30)
 
-enum { MIGRATE_BATCH = 500, MIGRATE_TYPES = 32, MIGRATE_TYPE = 32 };
+enum {
+    MIGRATE_BATCH = 500,
+    MIGRATE_TYPES = 32,
+    MIGRATE_TYPE = 32,
+    MIGRATE_CURSOR = 24,
+    /* Maximum number of batches per node. A server holds at most 2^32 keys, and SCAN returns about
+     * MIGRATE_BATCH of them per call. */
+    MIGRATE_SCANS = 1 << 24
+};
 
 /* The number of keys of one type that are not copied. */
 struct migrate_skipped {
@@ -90,7 +98,7 @@ struct migrate_work {
 /* A reply of SCAN: the next cursor, and keys with their types. */
 struct migrate_batch {
     char *reply; /* a copy, which contains the keys */
-    char cursor[24];
+    char cursor[MIGRATE_CURSOR];
     bg_bytes *keys;
     char (*types)[MIGRATE_TYPE];
     size_t count;
@@ -126,8 +134,22 @@ static bool migrate_batch_reserve(struct migrate_batch *b, bg_bytes reply, size_
     return true;
 }
 
+/* Returns whether an item is a cursor: a number that fits into a batch. */
+static bool migrate_is_cursor(const struct reply_item *item)
+{
+    const char *digits = item->text.data;
+    size_t n = 0;
+    while (item->type == '$' && n < item->text.len && digits[n] >= '0'
+           && digits[n] <= '9') {
+        n++;
+    }
+    return n > 0 && n == item->text.len && n < MIGRATE_CURSOR;
+}
+
 static void migrate_scanned(void *context, bg_bytes reply)
 {
+    static const char expected[] =
+        "SCAN: invalid reply, expected a cursor and a list of keys";
     struct migrate_batch *b = context;
     size_t at = 0;
     const struct reply_item list = reply_next(reply, &at);
@@ -137,10 +159,9 @@ static void migrate_scanned(void *context, bg_bytes reply)
     }
     const struct reply_item cursor = reply_next(reply, &at),
                             keys = reply_next(reply, &at);
-    if (list.type != '*' || list.number != 2 || cursor.type != '$'
-        || cursor.text.len >= sizeof b->cursor || keys.type != '*' || keys.number < 0) {
-        (void)error_fail(&b->why, BG_EFORMAT,
-                         "SCAN: invalid reply, expected a cursor and a list of keys");
+    if (list.type != '*' || list.number != 2 || !migrate_is_cursor(&cursor)
+        || keys.type != '*' || keys.null) {
+        (void)error_fail(&b->why, BG_EFORMAT, "%s", expected);
         return;
     }
     if (!migrate_batch_reserve(b, reply, (size_t)keys.number)) {
@@ -151,13 +172,16 @@ static void migrate_scanned(void *context, bg_bytes reply)
     const bg_bytes copy = { b->reply, reply.len };
     for (int64_t i = 0; i < keys.number; i++) {
         const struct reply_item key = reply_next(copy, &at);
-        if (key.type == '$' && !key.null) {
-            b->keys[b->count++] = key.text;
+        if (key.type != '$' || key.null) {
+            (void)error_fail(&b->why, BG_EFORMAT, "%s", expected);
+            return;
         }
+        b->keys[b->count++] = key.text;
     }
 }
 
-static bg_err migrate_scan(struct migrate_work *w, uint16_t node, const char cursor[24],
+static bg_err migrate_scan(struct migrate_work *w, uint16_t node,
+                           const char cursor[MIGRATE_CURSOR],
                            struct migrate_batch *batch, bg_errinfo *info)
 {
     char count[16];
@@ -323,9 +347,23 @@ static bg_err migrate_batch_copy(struct migrate_work *w, struct migrate_batch *b
     return BG_OK;
 }
 
+/* Returns whether a scan of a node never ends: SCAN returned the same cursor again. The cursor is
+ * compared with that of an earlier batch, which is replaced after 1, 2, 4, 8... batches (R. Brent's
+ * method), so a cycle of any length is found. */
+static bool migrate_is_cycle(const char cursor[MIGRATE_CURSOR], uint32_t batches,
+                             char earlier[MIGRATE_CURSOR])
+{
+    const bool same = strcmp(cursor, earlier) == 0;
+    if ((batches & (batches - 1)) == 0) {
+        memcpy(earlier, cursor, MIGRATE_CURSOR);
+    }
+    return same || batches == MIGRATE_SCANS;
+}
+
 static bg_err migrate_node(struct migrate_work *w, uint16_t node, bg_errinfo *info)
 {
-    char cursor[24] = "0";
+    char cursor[MIGRATE_CURSOR] = "0", earlier[MIGRATE_CURSOR] = "";
+    uint32_t batches = 0;
     bg_err err = BG_OK;
     do {
         struct migrate_batch batch;
@@ -334,6 +372,10 @@ static bg_err migrate_node(struct migrate_work *w, uint16_t node, bg_errinfo *in
         err = err ? err : migrate_batch_copy(w, &batch, info);
         memcpy(cursor, batch.cursor, sizeof cursor);
         migrate_batch_free(&batch);
+        if (!err && migrate_is_cycle(cursor, ++batches, earlier)) {
+            return error_fail(info, BG_EFORMAT,
+                              "SCAN: the source never returns the cursor 0");
+        }
     } while (!err && strcmp(cursor, "0") != 0);
     return err;
 }

@@ -71,16 +71,22 @@ static bg_err migrate_call(struct cluster *cluster, const bg_bytes *words, size_
     return err;
 }
 
-/* Sends a command and returns the integer in its reply. */
+/* Sends a command and returns the integer in its reply, or 0 if the reply is a status. */
 static bg_err migrate_number(struct cluster *cluster, const bg_bytes *words,
                              size_t count, int64_t *number, bg_errinfo *info)
 {
     struct migrate_reply reply;
-    const bg_err err = migrate_call(cluster, words, count, &reply, info);
-    if (!err) {
-        *number = reply_first((bg_bytes){ reply.bytes, reply.n }).number;
-        free(reply.bytes);
+    bg_err err = migrate_call(cluster, words, count, &reply, info);
+    if (err) {
+        return err;
     }
+    const struct reply_item item = reply_first((bg_bytes){ reply.bytes, reply.n });
+    *number = item.number;
+    if (item.type != ':' && item.type != '+') {
+        err = error_fail(info, BG_EFORMAT, "%.*s: invalid reply, expected a number",
+                         (int)words[0].len, (const char *)words[0].data);
+    }
+    free(reply.bytes);
     return err;
 }
 
@@ -99,14 +105,15 @@ static bg_err migrate_read_chunk(bg_bytes reply, int64_t *cursor,
                             next = reply_next(reply, &at),
                             data = reply_next(reply, &at);
     struct dump_chunk chunk;
-    if (list.type != '*' || list.number != 2 || data.type != '$') {
+    const bool number = next.type == ':' || next.type == '$' || next.type == '+';
+    if (list.type != '*' || list.number != 2 || data.type != '$' || !number) {
         return error_fail(info, BG_EFORMAT,
                           "BG.DUMP: invalid reply, expected a cursor and a chunk");
     }
     *cursor = next.type == ':'
                   ? next.number
                   : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
-    if (!data.text.len) {
+    if (!data.text.len && *cursor == 0) {
         return BG_OK;
     }
     const bg_err err = dump_chunk_read(data.text, &chunk, info);
@@ -132,7 +139,10 @@ static bg_err migrate_each_chunk(struct cluster *cluster, bg_bytes name,
             free(reply.bytes);
         }
     }
-    return err;
+    return err || cursor == 0
+               ? err
+               : error_fail(info, BG_EFORMAT, "BG.DUMP: found more than %d chunks",
+                            MIGRATE_READS);
 }
 
 /* ---- Source ---------------------------------------------------------------------------------- */
@@ -386,7 +396,6 @@ static bg_err migrate_compare_chunk(void *context, const struct dump_chunk *chun
 {
     struct migrate_compare *c = context;
     size_t from = 0;
-    (void)info;
     if (chunk->offset == 0) {
         const uint8_t *end = memchr(chunk->bytes, '\n', chunk->n);
         from = end ? (size_t)(end - chunk->bytes) + 1 : chunk->n;
@@ -398,7 +407,10 @@ static bg_err migrate_compare_chunk(void *context, const struct dump_chunk *chun
                && chunk->total - c->line == c->dump->n - c->dump->line
                && memcmp(c->dump->bytes + place, chunk->bytes + from, n) == 0;
     c->at += chunk->n;
-    return BG_OK;
+    return c->at <= chunk->total
+               ? BG_OK
+               : error_fail(info, BG_EFORMAT,
+                            "BG.DUMP: the chunks are larger than the whole dump");
 }
 
 /* Reads a filter from the target and compares it with a dump. Reads all chunks even if the first one

@@ -429,6 +429,29 @@ def test_expiration_that_changes(h):
                     assert target.ask("DEL", "key") == 1
 
 
+def test_invalid_replies(h):
+    """Peers that violate the protocol end the command, or fail one filter."""
+    with targets(h) as (s, _):
+        empty = []
+        for cursors in [b"7"], [b"1", b"2"], [b"1", b"2", b"3", b"2", b"4"]:
+            turn = iter(range(1 << 30))
+            scans = lambda _, cursors=cursors, turn=turn: [cursors[next(turn) % len(cursors)], empty]
+            results, messages = migrate(one_key(SCAN=scans), s, expect=3)
+            assert not results and "SCAN: the source never returns the cursor 0" in messages, messages
+        for reply in [b"0\0x", empty], [b"", empty], [b"-1", empty], [b"1" * 24, empty], [b"0", [1]], [b"0", [None]], [b"0", None], [0, empty]:
+            results, messages = migrate(one_key(SCAN=reply), s, expect=3)
+            assert not results and "SCAN: invalid reply, expected a cursor and a list of keys" in messages, (reply, messages)
+        results, messages = migrate(one_key(PTTL=b"x"), s, expect=3)
+        assert results == {"key": "failed"} and "PTTL: invalid reply, expected a number" in messages, messages
+        results, messages = migrate(one_key(SCAN=[b"0", [b"a\0b"]]), s)
+        assert results == {"a?b": "copied"} and s.ask("EXISTS", b"a\0b") == 1, (results, messages)
+        chunk = s.ask("BG.DUMP", b"a\0b", 0)[1]
+        for dump in [1, b""], [1, chunk], [0, 0], [empty, chunk]:
+            target = Fake({b"TYPE": "bloomgate", b"BG.LOAD": 0, b"BG.DUMP": dump})
+            results, messages = migrate(one_key(), target, expect=3)
+            assert results == {"key": "failed"} and ("BG.DUMP: " in messages or "not a chunk of a dump" in messages), (dump, results, messages)
+
+
 def test_clusters(h):
     """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
     names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
