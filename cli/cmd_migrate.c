@@ -485,6 +485,7 @@ static int migrate_connect(const struct migrate_options *o, bool target,
         .user = side->user,
         .password = getenv(variable), /* NOLINT(concurrency-mt-unsafe) */
         .password_file = side->password_file,
+        .password_option = target ? "--target-password-file" : "--source-password-file",
         .tls = { .on = side->tls,
                  .ca = side->tls_ca,
                  .cert = side->tls_cert,

@@ -176,6 +176,11 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
     return good;
 }
 
+static const char *cluster_password_option(const struct cluster *c)
+{
+    return c->options.password_option ? c->options.password_option : "password-file";
+}
+
 /* ---- The map --------------------------------------------------------------------------------- */
 
 /* Handles a node's reply to CLUSTER SLOTS. If the reply cannot be used, returns false and stores
@@ -190,8 +195,11 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
-        cluster_note_text(c, node,
-                          "NOAUTH: the node requires a password: set password-file");
+        char text[120];
+        (void)snprintf(text, sizeof text,
+                       "NOAUTH: the node requires a password: set %.50s",
+                       cluster_password_option(c));
+        cluster_note_text(c, node, text);
         return false;
     }
     if (item.type == '-') {
@@ -333,9 +341,8 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
         c->options.password = c->password;
     }
     if (!err && c->options.user && !c->options.password) {
-        err = error_fail(info, BG_EINVAL,
-                         "user %.100s: no password is set: set password-file",
-                         c->options.user);
+        err = error_fail(info, BG_EINVAL, "user %.100s: no password is set: set %.50s",
+                         c->options.user, cluster_password_option(c));
     }
     return err;
 }

@@ -64,6 +64,7 @@ struct cluster_options {
     const char *nodes;           /* "host:port,host:port": some nodes of the cluster */
     const char *user, *password; /* NULL if not set */
     const char *password_file;   /* file whose first line is the password, or NULL */
+    const char *password_option; /* for messages; NULL: password-file */
     struct node_tls_options tls;
     /* Milliseconds; 0 selects the default. */
     uint32_t connect;  /* to open a connection, including TLS; default: `timeout` */

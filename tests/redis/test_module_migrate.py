@@ -452,6 +452,14 @@ def test_invalid_replies(h):
             assert results == {"key": "failed"} and ("BG.DUMP: " in messages or "not a chunk of a dump" in messages), (dump, results, messages)
 
 
+def test_password_options(h):
+    with targets(h) as (s, module):
+        assert "user u: no password is set: set --source-password-file" in migrate(h, s, "--source-user", "u", expect=2)[1]
+        assert "user u: no password is set: set --target-password-file" in migrate(h, s, "--target-user", "u", expect=2)[1]
+        module.ask("CONFIG", "SET", "requirepass", "secret-of-the-target")
+        assert "requires a password: set --target-password-file" in migrate(h, module, expect=4)[1]
+
+
 def test_clusters(h):
     """Filters are read from all nodes of a cluster, and written to the nodes that own their slots."""
     names = {f"filter:{i}" for i in range(20)} | {"{tag}a", "a}b", "{}c"}
