@@ -8,12 +8,18 @@
 
 #include "bloomgate/machine.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOW_CHUNK = 256 * 1024, FLOW_THREADS = 64, FLOW_WHAT = 256 };
+enum {
+    FLOW_CHUNK = 256 * 1024,
+    FLOW_RECORD = 512 << 20, /* maximum length of a record */
+    FLOW_THREADS = 64,
+    FLOW_WHAT = 256
+};
 
 unsigned flow_threads(uint64_t wanted)
 {
@@ -159,13 +165,35 @@ static void flow_count_busy(struct flow *flow, bool begins)
 
 /* ---- Filling chunks, with the lock held ------------------------------------------------------ */
 
+/* Returns the size of a chunk that needs `wanted` bytes, which is a power of two. */
+static size_t flow_room(size_t wanted)
+{
+    size_t room = FLOW_CHUNK;
+    while (room < wanted && room < FLOW_RECORD) {
+        room *= 2;
+    }
+    return room;
+}
+
+/* Makes a chunk that contains no whole record larger. Compressed input of a few KiB may decompress
+ * to a record that does not fit into memory, so the length of a record is limited. */
+static bool flow_enlarge(struct flow *flow, struct chunk *chunk)
+{
+    if (chunk->room >= FLOW_RECORD) {
+        return flow_fail(flow, say_data("%s: at byte %" PRIu64
+                                        ": the record is longer than %s",
+                                        chunk->path, flow->input->offset - chunk->used,
+                                        BYTES_TEXT(FLOW_RECORD)));
+    }
+    return chunk_reserve(chunk, flow_room(2 * chunk->room))
+           || flow_fail(flow, CLI_FULL);
+}
+
 /* Moves the bytes left over from the previous chunk to the start of this chunk. */
 static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
 {
-    const size_t most =
-        FLOW_CHUNK > 2 * flow->rest_used ? FLOW_CHUNK : 2 * flow->rest_used;
     chunk->used = 0;
-    if (!chunk_reserve(chunk, most)) {
+    if (!chunk_reserve(chunk, flow_room(2 * flow->rest_used))) {
         return flow_fail(flow, CLI_FULL);
     }
     if (flow->rest_used) { /* `rest` may be NULL if no bytes are left over */
@@ -278,8 +306,8 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     chunk->path = input_name(input);
     chunk->file = input->at;
     for (;;) {
-        if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
-            return flow_fail(flow, CLI_FULL);
+        if (chunk->used == chunk->room && !flow_enlarge(flow, chunk)) {
+            return false;
         }
         if (!flow_await_others(flow)) {
             return false;

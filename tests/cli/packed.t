@@ -96,3 +96,9 @@ $ bloomgate dedup -q --raw numbers.xz | head -c 6 | od -An -tx1
 $ xz -k numbers.bg; bloomgate info numbers.bg.xz
 ! bloomgate info: numbers.bg.xz: not a filter in any known format: the file is compressed with xz; decompress it first
 ? 3
+
+# A record has a maximum length, because a small file can decompress to a record that does not fit into memory.
+$ (echo a; head -c 600000000 /dev/zero) | gzip -1 | bloomgate dedup --count; (printf '\xff\xff\xff\x3f'; head -c 600000000 /dev/zero) | bloomgate dedup --count --length-prefixed
+! bloomgate dedup: stdin: at byte 2: the record is longer than 512 MiB
+! bloomgate dedup: stdin: at byte 0: the record is longer than 512 MiB
+? 3
