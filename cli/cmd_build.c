@@ -105,11 +105,10 @@ struct build {
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-static bool build_add(struct flow *flow, struct chunk *chunk)
+static bool build_insert(struct flow *flow, bg_keys keys)
 {
     struct build *b = flow->context;
-    size_t done = chunk->count, news = 0;
-    const bg_keys keys = bg_keys_bytes(chunk->keys, chunk->count);
+    size_t done = keys.count, news = 0;
     const bg_err err = b->refuses ? filter_insert(b->filter, keys, &done, &news)
                                   : bg_loader_add_many(b->loader, keys, &news);
     atomic_fetch_add(&b->keys, done);
@@ -120,6 +119,16 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
                        atomic_load(&b->keys));
     }
     return !err || flow_fail(flow, CLI_FULL);
+}
+
+static bool build_add(struct flow *flow, struct chunk *chunk)
+{
+    return build_insert(flow, bg_keys_bytes(chunk->keys, chunk->count));
+}
+
+static bool build_add_hashes(struct flow *flow, struct chunk *chunk)
+{
+    return build_insert(flow, bg_keys_hashes(chunk->hashes, chunk->count));
 }
 
 /* Returns false and changes nothing if memory runs out. */
@@ -148,7 +157,8 @@ static bool build_hash(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve_hashes(chunk, chunk->count)) {
         return flow_fail(flow, CLI_FULL);
     }
-    bg_hash_many(&b->hasher, bg_keys_bytes(chunk->keys, chunk->count), chunk->hashes);
+    const bg_hasher *hasher = b->filter ? bg_filter_hasher(b->filter) : &b->hasher;
+    bg_hash_many(hasher, bg_keys_bytes(chunk->keys, chunk->count), chunk->hashes);
     return true;
 }
 
@@ -230,11 +240,23 @@ static int build_size(struct build *b)
     return code;
 }
 
-/* Returns whether each thread can have exclusive use of a part of the filter's memory. */
+/* Returns whether the order of the keys determines the filter's contents: they go to the layer or
+ * generation that is current, or to the slot that is free. Such keys are hashed in parallel, but
+ * added in the order of the input, so that builds from the same input are equal. */
+static bool build_keeps_order(const struct build *b)
+{
+    const bg_kind kind = (bg_kind)b->spec.kind;
+    return kind == BG_KIND_SCALABLE || kind == BG_KIND_WINDOW
+           || (bg_kind_traits(kind) & BG_TRAIT_FILLS_UP) != 0;
+}
+
+/* Returns whether each thread can have exclusive use of a part of the filter's memory, or only one
+ * thread at a time adds keys. */
 static bool build_is_divided(const struct build *b)
 {
-    return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
-           || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
+    return flow_threads(b->options->threads) == 1 || build_keeps_order(b)
+           || b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_BLOCKED
+           || b->spec.kind == BG_KIND_SPLIT;
 }
 
 /* A window forgets its canaries, so it has none. */
@@ -684,6 +706,7 @@ static int build_run_legs(struct build *b)
 
 static int build_run(struct build *b)
 {
+    const bool ordered = build_keeps_order(b);
     bg_errinfo why;
     if (b->filter && !b->refuses && bg_loader_create(b->filter, &b->loader, &why)) {
         return say_error(NULL, &why);
@@ -694,8 +717,10 @@ static int build_run(struct build *b)
                              .progress = &b->progress,
                              .tells_empty = true,
                              .resumed = b->options->resume,
-                             .work = b->builder ? build_hash : build_add,
-                             .deliver = b->builder ? build_collect : NULL,
+                             .work = b->builder || ordered ? build_hash : build_add,
+                             .deliver = b->builder ? build_collect
+                                        : ordered  ? build_add_hashes
+                                                   : NULL,
                              .context = b };
     progress_begin(&b->progress, "reading");
     flow_begin(&b->flow);

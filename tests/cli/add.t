@@ -85,6 +85,13 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
+# The contents of a filter do not depend on the number of threads, even if they depend on the order of the keys.
+$ seq 3000000 > ordered; for kind in scalable cuckoo quotient window; do for t in 1 4 4; do bloomgate build -qf -p 1e-3 -k $kind -n 3M -t $t $kind.$t.bg < ordered; bloomgate diff -q $kind.1.bg $kind.$t.bg || echo $kind $t; done; bloomgate check -v -c $kind.4.bg ordered; done; for t in 1 4 4; do bloomgate build -qf -t $t pipe.$t.bg < ordered; bloomgate diff -q pipe.1.bg pipe.$t.bg || echo pipe $t; done; rm ordered
+0
+0
+0
+0
+
 # Copies share two buckets, and may leave no space for another key although the filter has space for all
 # keys. So each key is added once before copies are added.
 $ python3 -c "import random; random.seed(1); [print(int(random.random() * 12000)) for _ in range(15000)]" > repeated; bloomgate build -f -k cuckoo copies.bg repeated; bloomgate check -v -c copies.bg repeated; bloomgate build -qf -k cuckoo pipe.bg < repeated; bloomgate check -v -c pipe.bg repeated
