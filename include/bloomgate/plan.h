@@ -114,8 +114,8 @@ BG_API BG_MUST_CHECK bg_err bg_plan_compute(const bg_plan_request *request,
                                             bg_plan *plan, bg_errinfo *info);
 
 /*
- * Fills in `spec` with exactly the planned geometry, and with the hash, flags, allocator
- * and limits of `request`. Pass the result to bg_filter_create.
+ * Fills in `spec` with exactly the planned geometry and the requested rate, and with the
+ * hash, flags, allocator and limits of `request`. Pass the result to bg_filter_create.
  * Thread safety: MT-Safe. Cost: a copy.
  */
 BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,

@@ -9,9 +9,10 @@
  *     spec.rate = 0.01;
  *
  * Instead of the rate you can set the memory (`bytes`) or the bits per key (`bits_per_key`).
- * `kind`, `bytes` and `k` together define a geometry exactly. The library chooses whatever
- * you do not set: the kind, the number of bits per key and their layout. plan.h shows the
- * result without creating a filter.
+ * `kind`, `bytes` and `k` together define a geometry exactly; the rate, if you set it as well,
+ * is only the target of bg_filter_health. The library chooses whatever you do not set: the
+ * kind, the number of bits per key and their layout. plan.h shows the result without creating
+ * a filter.
  */
 #ifndef BLOOMGATE_SPEC_H
 #define BLOOMGATE_SPEC_H

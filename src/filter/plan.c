@@ -285,7 +285,7 @@ void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spe
     }
     spec->bytes = plan->bytes;
     spec->k = plan->k;
-    spec->rate = 0;
+    spec->rate = plan->target;
     spec->bits_per_key = 0;
 }
 

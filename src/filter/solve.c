@@ -6,8 +6,8 @@
  *   - if a size is specified, every k is tried to find the lowest rate (hill climbing would not
  *     work, because kinds whose unit grows with k, such as partitioned filters, have several minima
  *     at small sizes);
- *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and hill
- *     climbing from the textbook value of k finds the k that needs the fewest bytes.
+ *   - if only a rate is specified, bisection finds the fewest units that reach it for one k, and
+ *     hill climbing from the textbook value of k finds the k that needs the fewest bytes.
  *
  * Everything is computed with the kind's model (kind/model.c), so measurements should match the
  * reported rate. If not every number of units is a valid size (bgi_kind.round_units), each number
@@ -113,16 +113,24 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
     return solve_check_words(spec, info);
 }
 
-/* Exactly one of rate, bits_per_key and bytes must be set. The number of items must also be set,
- * unless bytes, k and kind are all set. */
+/* Returns whether the size follows from the rate. If the size is also set, the rate is only the
+ * target. */
+static bool solve_by_rate(const bg_spec *spec)
+{
+    return spec->rate > 0 && !spec->bytes;
+}
+
+/* Exactly one of rate, bits_per_key and bytes must be set. If bytes, k and kind are all set, a rate
+ * can be set as well, and the number of items need not be set. */
 static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
-    int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
+    const bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
+    int sizes =
+        (!exact && spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
     if (sizes != 1) {
         return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes", "exactly one",
                        "%d values", sizes);
     }
-    bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
     if (spec->items == 0 && !exact) {
         return bgi_err(info, BG_EINVAL, "items",
                        "1 or more, unless bytes, k and kind are all set", "0");
@@ -260,7 +268,7 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
     if (g->kind->unit_bytes(g->k) == 0) {
         return HUGE_VAL; /* no such k */
     }
-    if (spec->rate > 0) {
+    if (solve_by_rate(spec)) {
         return solve_fewest(g, spec->rate)
                    ? (double)g->units * g->kind->unit_bytes(g->k)
                    : HUGE_VAL;
@@ -332,14 +340,14 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
     if (spec->k || g->items == 0) {
         g->k = spec->k;
         cost = solve_cost(spec, g);
-    } else if (spec->rate > 0 && g->kind->model) {
+    } else if (solve_by_rate(spec) && g->kind->model) {
         g->k = solve_first_k(spec, g->kind);
         cost = solve_climb(spec, g);
     } else {
         cost = solve_scan(spec, g);
     }
     if (!(cost < HUGE_VAL) || g->units == 0) {
-        if (spec->rate > 0) {
+        if (solve_by_rate(spec)) {
             char reach[96];
             (void)snprintf(
                 reach, sizeof reach,

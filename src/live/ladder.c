@@ -155,7 +155,8 @@ bool ladder_layer(const struct ladder *ladder, uint32_t i, struct bgi_geometry *
     *layer = (struct bgi_geometry){ .kind = ladder->kind,
                                     .k = ladder->k,
                                     .units = units,
-                                    .rate = ladder_rate(ladder->rate, i) };
+                                    .rate = ladder_rate(ladder->rate, i),
+                                    .target = ladder->rate };
     if (i >= LADDER_LAYERS || !bgi_geometry_bytes(layer, &bytes)) {
         return false;
     }

@@ -64,6 +64,44 @@ TEST(judge__requested_rate)
     }
 }
 
+/* A filter that is created from a plan has the rate that the plan was computed for as its target. */
+TEST(judge__planned)
+{
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_CUCKOO,
+                                     BG_KIND_QUOTIENT };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+        bg_plan plan;
+        bg_spec spec = BG_SPEC_INIT;
+        bg_filter *filter = NULL;
+        ask.spec.kind = kinds[i];
+        ask.spec.items = 10;
+        ask.spec.rate = 0.01;
+        CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
+        bg_plan_to_spec(&plan, &ask, &spec);
+        CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+        CHECK(info_of(filter).design_rate == one_percent);
+        CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
+        CHECK_EQ(health_of(filter), BG_HEALTH_FINE);
+        bg_filter_free(filter);
+    }
+}
+
+/* A compacted filter has the target of the scalable filter. */
+TEST(judge__compacted)
+{
+    bg_filter *filter = filled(BG_KIND_SCALABLE, 1000, 1000, 0), *plain = NULL;
+    CHECK_OK(bg_filter_compact(filter, &plain, NULL));
+    CHECK(info_of(plain).design_rate == one_percent);
+    CHECK_EQ(health_of(plain), BG_HEALTH_FINE);
+    for (uint64_t i = 1000; i < 5000; i++) {
+        CHECK_OK(bg_filter_add_u64(plain, i, NULL));
+    }
+    CHECK_EQ(health_of(plain), BG_HEALTH_ACT);
+    bg_filter_free(plain);
+    bg_filter_free(filter);
+}
+
 TEST(judge__too_many_keys)
 {
     bg_filter *filter = filled(BG_KIND_BLOCKED, 10000, 12500, 0);
