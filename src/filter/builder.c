@@ -301,14 +301,12 @@ static bg_err builder_make(const bg_builder *b, size_t n, bg_filter **filter,
 {
     struct bgi_geometry g;
     bg_spec spec = b->spec;
-    spec.items = n ? n : 1;
-    spec.canaries = 0; /* they are among the n keys */
+    spec.items =
+        n > spec.canaries ? n - spec.canaries : 1; /* n includes the canaries */
     bg_err err = bgi_solve(&spec, 1, &g, info);
     if (err) {
         return err;
     }
-    spec.canaries = b->spec.canaries;
-    g.items -= g.items > spec.canaries ? spec.canaries : 0;
     if (g.kind->traits & BG_TRAIT_STATIC && g.rate >= 1) {
         uint64_t bytes = g.units * g.kind->unit_bytes(g.k);
         return bgi_err_state(

@@ -58,15 +58,18 @@ BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
 /* An internal spec flag that creates the handle without words. The words are attached later. */
 enum { BGI_BARE = 1 << 30 };
 
+enum { BGI_CANARIES_MAX = 65536 };
+
 /* The independent parameters of a filter, from which all others are computed. */
 struct bgi_geometry {
     const struct bgi_kind *kind;
     uint32_t k;
     uint64_t units;
-    uint64_t items;   /* the design capacity, or 0 if not specified */
-    double rate;      /* predicted rate for `items` keys, or 0 if `items` is 0 */
-    double target;    /* requested rate, or `rate` if a size was requested */
-    char reason[160]; /* explains why this kind and k were chosen */
+    uint64_t items;    /* the design capacity, or 0 if not specified */
+    uint64_t reserved; /* while solving: additional keys in `items`, for canaries */
+    double rate;       /* predicted rate for `items` keys, or 0 if `items` is 0 */
+    double target;     /* requested rate, or `rate` if a size was requested */
+    char reason[160];  /* explains why this kind and k were chosen */
 };
 
 /* Computes the size of the bits in bytes. Returns false if memory of that size cannot be

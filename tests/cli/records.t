@@ -65,7 +65,7 @@ $ printf '\xef\xbb\xbf"x\ny"\n"7"\n' | bloomgate dedup --csv --as int64 --skip-i
 $ bloomgate build -q -k counting -n 100 --csv --field id c.bg users.csv; bloomgate add -q --csv --crlf --field id c.bg more.csv; bloomgate remove --csv --field id c.bg users.csv; seq 5 | bloomgate check c.bg
 4
 ! bloomgate remove: c.bg: keys removed: 3, definitely not in the filter: 0
-! bloomgate remove: c.bg: counting, about 1 keys, 640 B, false-positive rate below 0.01% (target 1%)
+! bloomgate remove: c.bg: counting, about 1 keys, 704 B, false-positive rate below 0.01% (target 1%)
 $ bloomgate convert -q --from-keys users.csv --csv --field email --to guava -n 10 mail.bf; printf 'a@x.org\nemail\n' | bloomgate check mail.bf
 a@x.org
 $ bloomgate bench -k classic --csv --field email users.csv | head -1
@@ -147,7 +147,7 @@ $ printf '\xef\xbb\xbf{"id":1}\r\n{"id":"a\\u0000b"}\r\n' | bloomgate build -f -
 ! bloomgate build: last.bg: scalable, 2 keys, 1.7 MiB, false-positive rate below 0.01% (target 1%), ...
 $ bloomgate build -q -k counting -n 100 --json .user.id jc.bg events; bloomgate remove --json .user.id jc.bg events
 ! bloomgate remove: jc.bg: keys removed: 3, definitely not in the filter: 0
-! bloomgate remove: jc.bg: counting, about 0 keys, 640 B, false-positive rate below 0.01% (target 1%)
+! bloomgate remove: jc.bg: counting, about 0 keys, 704 B, false-positive rate below 0.01% (target 1%)
 $ bloomgate convert -q --from-keys events --json .user.id --to go -n 10 ids.go; printf '42\n43\n' | bloomgate check ids.go
 42
 $ bloomgate bench -k classic --json .user.id events | head -1

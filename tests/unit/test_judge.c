@@ -2,6 +2,8 @@
 #include "bloomgate/all.h"
 #include "support/check.h"
 
+#include <string.h>
+
 static bg_filter *filled(bg_kind kind, uint64_t items, uint64_t keys, uint32_t folds)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -172,6 +174,16 @@ TEST(judge__chance)
 
 /* ---- Canaries ---------------------------------------------------------------------- */
 
+/* Adds the canaries of generation 0. */
+static void add_canaries(bg_filter *filter)
+{
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
+        uint8_t canary[BG_CANARY_BYTES];
+        bg_canary(0, i, canary);
+        CHECK_OK(bg_filter_add(filter, canary, sizeof canary, NULL));
+    }
+}
+
 static void canaries_of(bg_kind kind, uint64_t items)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -184,11 +196,7 @@ static void canaries_of(bg_kind kind, uint64_t items)
     spec.rate = 0.01;
     spec.canaries = BG_CANARY_COUNT;
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
-        uint8_t canary[BG_CANARY_BYTES];
-        bg_canary(0, i, canary);
-        CHECK_OK(bg_filter_add(filter, canary, sizeof canary, NULL));
-    }
+    add_canaries(filter);
     for (uint64_t i = 0; i < items; i++) {
         CHECK_OK(bg_filter_add_u64(filter, i, NULL));
     }
@@ -218,4 +226,74 @@ TEST(judge__canaries_are_not_keys)
     canaries_of(BG_KIND_CUCKOO, 10);
     canaries_of(BG_KIND_QUOTIENT, 1000);
     canaries_of(BG_KIND_SCALABLE, 10);
+}
+
+/* Returns the mean rate of filters with the same canaries and different keys. */
+static double mean_rate(const bg_spec *spec, uint64_t runs, uint64_t queries)
+{
+    uint64_t maybes = 0;
+    for (uint64_t run = 1; run <= runs; run++) {
+        bg_filter *filter = NULL;
+        CHECK_OK(bg_filter_create(spec, &filter, NULL));
+        add_canaries(filter);
+        for (uint64_t i = 0; i < spec->items; i++) {
+            CHECK_OK(bg_filter_add_u64(filter, run << 32 | i, NULL));
+        }
+        for (uint64_t i = 0; i < queries; i++) {
+            maybes += bg_filter_may_contain_u64(filter, run << 40 | i);
+        }
+        bg_filter_free(filter);
+    }
+    return (double)maybes / (double)(runs * queries);
+}
+
+/* The canaries are the same in every filter, so an uneven distribution of the canaries does not
+ * average out. Small filters meet their target nevertheless. */
+TEST(judge__small_filters_with_canaries)
+{
+    static const bg_kind kinds[] = { BG_KIND_REGISTER, BG_KIND_SPLIT, BG_KIND_BLOCKED,
+                                     BG_KIND_COUNTING };
+    static const double rates[] = { 0.02, 0.01, 0.005, 0.002, 0.001 };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (uint64_t items = 1; items < 100; items += 1 + items / 4) {
+            for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+                bg_spec spec = BG_SPEC_INIT;
+                spec.kind = kinds[i];
+                spec.items = items;
+                spec.rate = rates[r];
+                spec.canaries = BG_CANARY_COUNT;
+                CHECK(mean_rate(&spec, 20, 1000) <= 1.1 * rates[r] + 0.0003);
+            }
+        }
+    }
+}
+
+/* The default filter is not larger than needed. */
+TEST(judge__canaries_need_little_space)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_plan plan;
+    spec.items = 100;
+    spec.rate = 0.01;
+    spec.canaries = BG_CANARY_COUNT;
+    ask.spec = spec;
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
+    CHECK_EQ(plan.bytes, 192);
+    CHECK_EQ(plan.items, 100);
+    CHECK(plan.rate == bg_predict_rate(plan.kind, plan.bytes, plan.k, 116));
+}
+
+/* An error names the number of keys that the caller requested, without the canaries. */
+TEST(judge__errors_do_not_count_canaries)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    spec.kind = BG_KIND_CUCKOO;
+    spec.items = 100;
+    spec.bytes = 96;
+    spec.canaries = BG_CANARY_COUNT;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK(strstr(why.message, "for 100 items") != NULL);
 }
