@@ -13,8 +13,10 @@
  * rebuild with the same keys gives the same filter. Therefore the rule uses the lower of two
  * rates: the rate at the current fill, and the mean rate of filters with as many keys as the lower
  * bound of the estimated number of keys. In large filters, the two rates are almost equal. The
- * second rate is not used if the filter certainly holds too many keys, or for composed and sharded
- * filters, whose parts are larger.
+ * second rate is not used if the filter certainly holds too many keys, nor for scalable and sharded
+ * filters, whose parts are larger. The mean rate of a window also depends on the age of its keys,
+ * so a lower limit is used: the rate grows at most with the k-th power of the number of keys. Chance
+ * explains at most half of the rate, because the number of keys is uncertain in full windows, too.
  *
  * Keys. The number of keys is an estimate that varies by a few percent. The margin, and the use of
  * the lower bound, keep a filter at its planned size from switching between two states.
@@ -23,13 +25,23 @@
 
 #include <math.h>
 
+static double judge_window(const bg_filter_info *info)
+{
+    const double share =
+        info->items.value > 0 ? info->items.low / info->items.value : 1;
+    return info->rate * fmax(0.5, pow(share, info->k));
+}
+
 double bgi_judge_rate(const bg_filter_info *info)
 {
     const struct bgi_kind *kind =
         bgi_kind_variant(info->kind, info->width, info->flags);
-    if (!kind || kind->composed || info->shards > 1 || info->overflowed
+    if (!kind || info->shards > 1 || info->overflowed
         || bg_health_of_items(info->items, info->design_items) == BG_HEALTH_ACT) {
         return info->rate;
+    }
+    if (kind->composed) {
+        return kind->id == BG_KIND_WINDOW ? judge_window(info) : info->rate;
     }
     return fmin(info->rate, bgi_kind_rate(kind, info->units, info->k,
                                           info->items.low + info->canaries));

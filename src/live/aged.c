@@ -47,6 +47,12 @@
  * the run must not be set. (If there are two separate runs, both are counted; the error is
  * negligible at rates below 10%.)
  *
+ * This formula, with an equal number of keys in every period, determines the size. The rate of a
+ * window in use depends on how its keys are distributed: if all keys were added in one period, the
+ * rate is much higher than with the same number of keys in all periods. So the rate is not computed
+ * from the number of keys, but as the mean over the blocks of the probability that the block's bits
+ * contain a run.
+ *
  * Fading. A key that has just expired still has all but one of its bits in live slices. The filter
  * still answers "maybe" for the key if other keys have set its bit in the slice after its last
  * slice. This happens for about half of the keys that have just expired and, one period later, for
@@ -586,109 +592,98 @@ static bool aged_equal(const struct window *a, const struct window *b)
 
 /* ---- Measuring ------------------------------------------------------------------- */
 
-/* Counts the set bits of each slice. Reads only every `one_in`-th line of 8 words. `ones` is
- * indexed by the slice's position in the ring. */
-static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
+/* The sums over the blocks that were read. */
+struct aged_sums {
+    uint64_t blocks;
+    uint64_t ones[64]; /* set bits of each live slice, from old to young */
+    double rate;       /* sum of the probabilities of "maybe" */
+};
+
+/* Transposes a block: sets bit r of columns[s] if slice s of the ring is set in row r. */
+static void aged_columns(const struct window *w, uint64_t block, uint32_t columns[64])
 {
-    const uint64_t words = w->shape.bytes / 8;
-    memset(ones, 0, 64 * sizeof *ones);
-    for (uint64_t i = 0; i < words; i += i % 8 < 7 ? 1 : 8 * one_in - 7) {
-        uint64_t word = __atomic_load_n(&aged_words(w)[i], __ATOMIC_RELAXED);
+    const uint32_t bits = w->shape.row_bits, words = aged_unit_bytes(bits) / 8;
+    memset(columns, 0, 64 * sizeof *columns);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t word =
+            __atomic_load_n(&aged_words(w)[block * words + i], __ATOMIC_RELAXED);
         for (; word; word &= word - 1) {
-            ones[(unsigned)__builtin_ctzll(word) % w->shape.row_bits]++;
+            const unsigned at = (unsigned)__builtin_ctzll(word);
+            columns[at % bits] |= (uint32_t)1 << (i * (64 / bits) + at / bits);
         }
     }
-}
-
-/* Returns the probability that k slices that contain the same keys, on average `lambda` per block,
- * are all set: aged_full for a single period. */
-static double aged_same(const struct window_shape *shape, double lambda)
-{
-    const double other = 1 - 1.0 / aged_rows(shape->row_bits);
-    const uint32_t k = shape->part.k;
-    double sum = 0, choose = 1, stay = 1;
-    for (uint32_t j = 0; j <= k; j++) {
-        sum += (j % 2 ? -choose : choose) * exp(-lambda * (1 - stay));
-        choose = choose * (k - j) / (j + 1);
-        stay *= other;
-    }
-    return fmin(1, fmax(0, sum));
-}
-
-/* Returns the geometric mean of the numbers of keys per block in the fullest run of k slices.
- * `fills` is ordered from young to old. A run with an empty slice has the mean 0. */
-static double aged_fullest(const struct window_shape *shape, const double *fills)
-{
-    const uint32_t k = shape->part.k;
-    const double rows = aged_rows(shape->row_bits);
-    double most = 0;
-    for (uint32_t i = 0; i < shape->generations; i++) {
-        double logs = 0;
-        for (uint32_t j = i; j < i + k; j++) {
-            logs += log(-rows * log1p(-fills[j]));
-        }
-        most = fmax(most, exp(logs / k));
-    }
-    return most;
 }
 
 /*
- * Returns the rate of a window with n keys. If each period has the same number of keys, the model
- * gives the rate. If one period received most keys, all slices of one run contain the same keys,
- * and this run alone determines the rate. Between these extremes, returns an upper bound: the rate
- * of the model times the ratio of the rates of the fullest run and an average run.
+ * Returns the probability that a block answers "maybe" for an absent key. `live` contains the
+ * columns of the live slices, from old to young. The probability that a run starts at slice i is
+ * the product of the fills of its slices. The slice before the run uses the same row as the run's
+ * last slice, and must not be set in that row. Runs that start up to k slices apart exclude each
+ * other; none[i] is the probability that no run starts before slice i.
  */
-static double aged_rate_now(const struct window_shape *shape, double n,
-                            const double *fills)
+static double aged_block_rate(const struct window_shape *shape, const uint32_t *live)
 {
-    const double period = n / shape->generations;
-    const double even = aged_rate(shape, period);
-    const double usual =
-        aged_same(shape, shape->part.k * period / (double)shape->part.units);
-    const double fullest = aged_same(shape, aged_fullest(shape, fills));
-    return usual > 0 && fullest > usual
-               ? fmax(even, fmin(even * fullest / usual, fullest))
-               : even;
+    const uint32_t k = shape->part.k;
+    const double share = 1.0 / aged_rows(shape->row_bits);
+    double none[WINDOW_GENERATIONS_MAX + 1] = { 1 };
+    for (uint32_t i = 0; i < shape->generations; i++) {
+        const uint32_t last = live[i + k - 1] & (i ? ~live[i - 1] : UINT32_MAX);
+        double begins = share * bgi_popcount64(last);
+        for (uint32_t j = i; j < i + k - 1 && begins > 0; j++) {
+            begins *= share * bgi_popcount64(live[j]);
+        }
+        none[i + 1] = none[i] - begins * (i > k ? none[i - k] : 1);
+    }
+    return 1 - none[shape->generations];
+}
+
+static void aged_sum_block(const struct window *w, const struct aged_look *look,
+                           uint64_t block, struct aged_sums *sums)
+{
+    uint32_t columns[64], live[64];
+    aged_columns(w, block, columns);
+    for (uint32_t i = 0; i < (uint32_t)bgi_popcount64(look->live); i++) {
+        live[i] = columns[(look->oldest + i) % look->slices];
+        sums->ones[i] += (uint64_t)bgi_popcount64(live[i]);
+    }
+    sums->rate += aged_block_rate(&w->shape, live);
+    sums->blocks++;
 }
 
 /*
- * Estimates the number of keys. Slice s contains the keys of the periods s - k + 1 .. s, so
- * taking every k-th slice, starting with the youngest, covers each period once. The share of the
- * oldest of these slices that belongs to expired periods is subtracted, on the assumption that keys
- * are distributed evenly.
+ * Measures a window. Slice s contains the keys of the periods s - k + 1 .. s. So every k-th slice,
+ * starting with the slice that contains the k oldest live periods, together contain each live
+ * period once and no expired period. The rate is computed from the bits, because it depends on how
+ * the keys are distributed over the periods.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
-    uint64_t ones[64], period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
-    uint32_t k = w->shape.part.k, g = w->shape.generations;
-    double bits = (double)w->shape.part.units * aged_rows(w->shape.row_bits);
-    double variance = 0, fills[64] = { 0 };
+    const struct aged_look look =
+        aged_look(w, __atomic_load_n(&w->period, __ATOMIC_ACQUIRE));
     const uint64_t one_in =
         m->most && w->shape.bytes > m->most ? 1 + (w->shape.bytes - 1) / m->most : 1;
-    const double scale = (double)one_in;
-    aged_ones(w, one_in, ones);
-    for (uint32_t i = 0; i < k + g - 1; i++) {
-        uint64_t slice = period + k - 1 - i;
-        double set = scale * (double)ones[slice % w->shape.slices];
+    const uint64_t units = w->shape.part.units;
+    const double bits = (double)units * aged_rows(w->shape.row_bits);
+    double variance = 0;
+    struct aged_sums sums = { .blocks = 0 };
+    for (uint64_t i = 0; i < units; i += one_in) {
+        aged_sum_block(w, &look, i, &sums);
+    }
+    const double scale = (double)units / (double)sums.blocks;
+    for (uint32_t i = 0; i < (uint32_t)bgi_popcount64(look.live); i++) {
+        const double set = scale * (double)sums.ones[i];
         m->ones += (uint64_t)set;
         m->of += (uint64_t)bits;
-        fills[i] = fmin(set / bits, 1 - 0.5 / bits);
-        if (i % k) {
-            continue;
+        if ((i + 1) % look.k == 0) {
+            const double fill = fmin(set / bits, 1 - 0.5 / bits);
+            const double load = -log1p(-fill); /* keys per bit */
+            m->items += bits * load;
+            variance += bits * (1 / (1 - fill) - 1 - load);
+            variance += (scale - 1) * (set + scale) / (1 - fill) / (1 - fill);
         }
-        /* `in` is the number of periods from slice - k + 1 to slice that have not expired,
-         * including future periods. */
-        double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
-        double fill = fills[i];
-        double keys = -bits * log1p(-fill);
-        double share = in / k;
-        m->items += share * keys;
-        variance += share * share * bits * (1 / (1 - fill) - 1);
-        variance +=
-            share * share * (scale - 1) * (set + scale) / (1 - fill) / (1 - fill);
     }
     m->error = sqrt(variance);
-    m->rate = aged_rate_now(&w->shape, m->items, fills);
+    m->rate = sums.rate / (double)sums.blocks;
 }
 
 const struct window_body window_aged = {

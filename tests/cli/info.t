@@ -91,7 +91,7 @@ generations.bg
 aged.bg
   kind         window
   geometry     k 8, 47 units
-  keys stored  about 206 of 400 (179 to 233)
+  keys stored  about 314 of 400 (302 to 325)
   current rate below 0.00987% (target 0.987%)
   health       fine
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
