@@ -168,11 +168,11 @@ static const struct bgi_ops sharded_ops = {
 
 /* ---- Life ------------------------------------------------------------------------- */
 
-/* Returns the spec for one shard. */
+/* Returns the spec for one shard. The canaries are spread over the shards like other keys. */
 static bg_spec sharded_part(const bg_spec *spec)
 {
     bg_spec part = *spec;
-    double mean = (double)spec->items / spec->shards;
+    double mean = ((double)spec->items + spec->canaries) / spec->shards;
     bool fills_up = bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_FILLS_UP;
     double items = mean + (fills_up ? 5 * sqrt(mean) : 0) + SHARDED_SLACK;
     part.shards = 0;

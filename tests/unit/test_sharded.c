@@ -179,6 +179,26 @@ TEST(sharded__refuses_what_does_not_fit)
     bg_filter_free(one);
 }
 
+/* Each shard has space for its part of the canaries. */
+TEST(sharded__has_space_for_canaries)
+{
+    static const bg_kind kinds[] = { BG_KIND_CUCKOO, BG_KIND_QUOTIENT, BG_KIND_REGISTER,
+                                     BG_KIND_COUNTING };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_spec spec = sharded_spec(kinds[i], 2);
+        spec.items = 1000;
+        spec.canaries = 2000;
+        bg_filter *filter = must_create(&spec);
+        bg_filter_info info = { .struct_size = sizeof info };
+        for (uint64_t key = 0; key < 3000; key++) {
+            CHECK_OK(bg_filter_add_u64(filter, key, NULL));
+        }
+        CHECK_OK(bg_filter_get_info(filter, &info));
+        CHECK(info.rate <= 1.2 * info.design_rate);
+        bg_filter_free(filter);
+    }
+}
+
 /* If a limit is lower than the number of shards, it is not divided down to 0, which would mean no
  * limit. */
 TEST(sharded__a_limit_holds_however_small)
