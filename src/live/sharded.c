@@ -576,6 +576,7 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
         s->shards[i] = shards[i];
         s->filter.design_items += shards[i]->design_items;
         s->filter.degraded |= shards[i]->degraded;
+        s->filter.canaries += shards[i]->canaries;
     }
     s->filter.design_rate = shards[0]->design_rate;
     *filter = &s->filter;

@@ -123,6 +123,13 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
     return bg_save(shard, name, &how, info);
 }
 
+/* Returns the number of canaries that shard i is recorded to contain. The exact numbers are unknown,
+ * but their sum is correct, so bg_file_join restores it. */
+static uint32_t several_share(uint32_t canaries, uint32_t i, uint32_t shards)
+{
+    return canaries / shards + (i < canaries % shards);
+}
+
 bg_err bg_file_split(const char *path, const char *to, const bg_open_options *opening,
                      const bg_save_options *saving, bg_errinfo *info)
 {
@@ -136,7 +143,8 @@ bg_err bg_file_split(const char *path, const char *to, const bg_open_options *op
                       "a filter without shards");
     }
     for (uint32_t i = 0; !err && i < filter->shards; i++) {
-        const bg_filter *shard = *filter->kind->composed->part(filter, i);
+        bg_filter *shard = *filter->kind->composed->part(filter, i);
+        shard->canaries = several_share(filter->canaries, i, filter->shards);
         err = several_save_shard(shard, &whole, i, to, saving, info);
     }
     bg_filter_free(filter);

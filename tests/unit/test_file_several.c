@@ -159,6 +159,7 @@ TEST(files__split_and_join)
         spec.items = 5000;
         spec.rate = 0.01;
         spec.shards = 4;
+        spec.canaries = 3 * BG_CANARY_COUNT + 2;
         bg_save_options options = BG_SAVE_OPTIONS_INIT;
         options.metadata = "keys: numbers\n";
         bg_filter *filter = numbers_in_file(&spec, 0, 4000, a, &options), *back = NULL;
@@ -166,6 +167,9 @@ TEST(files__split_and_join)
         CHECK_OK(bg_file_join(part, 4, b, NULL, &options, NULL));
         CHECK_OK(bg_open(b, NULL, &back, NULL));
         CHECK(bg_filter_equal(filter, back));
+        bg_filter_info info = { .struct_size = sizeof info };
+        CHECK_OK(bg_filter_get_info(back, &info));
+        CHECK_EQ(info.canaries, spec.canaries);
         bg_filter_free(back);
         bg_filter_free(filter);
         /* If shards were in the wrong order, or if there were too many or too few, the joined
