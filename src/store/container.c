@@ -226,6 +226,10 @@ static bg_err container_check_header(const unsigned char *bytes,
         return container_refuse(info, BG_EFORMAT, 168, "canaries", "at most 16", "%llu",
                                 (unsigned long long)h->present_canaries);
     }
+    if (h->minor >= 2 && h->canaries > BGI_CANARIES_MAX) {
+        return container_refuse(info, BG_EFORMAT, 196, "canaries", "at most 65536",
+                                "%llu", (unsigned long long)h->canaries);
+    }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
     if (h->minor <= CONTAINER_MINOR
         && ((h->minor < 2 && h->canaries) || (h->minor == 0 && (h->elapsed || h->moved))

@@ -390,6 +390,28 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
+/* A filter has at most 65,536 canaries. */
+TEST(file__too_many_canaries)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL, *back = NULL;
+    unsigned char bytes[65536];
+    bg_errinfo why;
+    size_t n;
+    spec.items = 10;
+    spec.rate = 0.01;
+    spec.canaries = 16;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    CHECK_OK(bg_encode(filter, NULL, bytes, sizeof bytes, &n, NULL));
+    forge(bytes, 196, 4, 65536);
+    CHECK_OK(bg_decode(bytes, n, NULL, &back, NULL));
+    bg_filter_free(back);
+    forge(bytes, 196, 4, 65537);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
+    CHECK_STR(why.what, "canaries");
+    bg_filter_free(filter);
+}
+
 /* Sets each header field to each of the values in a list. Each file must be refused, or its filter
  * must be usable. */
 TEST(file__forged_headers_do_no_harm)
