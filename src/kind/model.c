@@ -129,7 +129,7 @@ static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
     double miss = log1p(-k / (m->lanes * m->lane_bits));
-    unsigned start = load > 1 ? (unsigned)load : 1;
+    unsigned start = load > 1 ? (unsigned)fmin(load, MODEL_TAIL) : 1;
     double likely = model_poisson(load, start), sum = 0, p = likely;
     for (unsigned i = start; i >= 1; p *= i / load, i--) {
         sum += p * pow(-expm1(i * miss), k);
@@ -168,6 +168,9 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     double rate;
     if (!(items > 0)) {
         return 0;
+    }
+    if (!(items / m->units < HUGE_VAL)) {
+        return 1; /* no real filter, but a bg_filter_info may contain any numbers */
     }
     if (m->scattered) {
         rate = model_rate_scattered(m, items);

@@ -2,6 +2,7 @@
 #include "bloomgate/all.h"
 #include "support/check.h"
 
+#include <math.h>
 #include <string.h>
 
 static bg_filter *filled(bg_kind kind, uint64_t items, uint64_t keys, uint32_t folds)
@@ -296,4 +297,29 @@ TEST(judge__errors_do_not_count_canaries)
     spec.canaries = BG_CANARY_COUNT;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     CHECK(strstr(why.message, "for 100 items") != NULL);
+}
+
+/* A bg_filter_info that the caller filled in may contain any numbers. A sanitizer detects undefined
+ * behavior. */
+TEST(judge__any_numbers)
+{
+    static const double numbers[] = { 0, 1, 1e300, (double)INFINITY, (double)NAN };
+    bg_filter_info none = { .struct_size = sizeof none,
+                            .kind = BG_KIND_BLOCKED,
+                            .k = 8 };
+    none.items = (bg_estimate){ 1, 1, 1 };
+    none.rate = 0.5;
+    none.design_rate = 0.01;
+    CHECK_EQ(bg_filter_health(&none), BG_HEALTH_ACT);
+    for (uint32_t kind = 0; kind < 20; kind++) {
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            bg_filter_info info = { .struct_size = sizeof info, .kind = kind, .k = 8 };
+            info.items = (bg_estimate){ numbers[i], numbers[i], numbers[i] };
+            info.rate = 0.5;
+            info.design_rate = 0.01;
+            (void)bg_filter_health(&info);
+            info.units = 1;
+            (void)bg_filter_health(&info);
+        }
+    }
 }
