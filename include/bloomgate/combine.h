@@ -25,7 +25,8 @@ extern "C" {
 /*
  * Creates an empty filter with the geometry, hash, flags and allocator of `filter`. A
  * window filter starts in the same period as `filter`. The content of `filter` is not
- * read.
+ * read. The new filter has space for as many canaries as `filter`, but contains none, so
+ * canaries that are added to it are counted as keys.
  * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
  * Thread safety: MT-Safe. Cost: same as bg_filter_create.
  */

@@ -110,7 +110,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
                                            bg_errinfo *info);
 
 /*
- * Removes all keys.
+ * Removes all keys, including canaries. Canaries that are added again are counted as keys.
  * Thread safety: MT-Excl. Cost: the memory of a large filter is returned to the OS, which
  * zeroes it when it is next touched; for all other filters, every byte is written.
  */
