@@ -137,7 +137,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
                      double *missed)
 {
     struct bgi_measure m;
-    const uint32_t canaries = __atomic_load_n(&filter->canaries, __ATOMIC_RELAXED);
+    const uint32_t canaries = bgi_filter_canaries(filter);
     bgi_filter_measure_part(filter, most, &m);
     *missed = m.missed;
     bg_filter_info all = {
@@ -221,10 +221,10 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
     bgi_filter_measure(a, &in_a);
     bgi_filter_measure(b, &in_b);
     bgi_filter_measure_or(a, b, &either);
-    const uint32_t most = a->canaries > b->canaries ? a->canaries : b->canaries;
-    bg_overlap o = { .a = estimate_items(&in_a, a->canaries),
-                     .b = estimate_items(&in_b, b->canaries),
-                     .either = estimate_items(&either, most) };
+    const uint32_t ca = bgi_filter_canaries(a), cb = bgi_filter_canaries(b);
+    bg_overlap o = { .a = estimate_items(&in_a, ca),
+                     .b = estimate_items(&in_b, cb),
+                     .either = estimate_items(&either, ca > cb ? ca : cb) };
     double sa = estimate_deviation(o.a), sb = estimate_deviation(o.b);
     double se = estimate_deviation(o.either);
     double sboth = sqrt(sa * sa + sb * sb + se * se);

@@ -312,7 +312,7 @@ static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,
                               .target = like->design_rate };
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = flags;
-    spec.canaries = like->canaries;
+    spec.canaries = bgi_filter_canaries(like);
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
     *filter = NULL;
     return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
@@ -412,7 +412,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
-    (*copy)->canaries = __atomic_load_n(&filter->canaries, __ATOMIC_RELAXED);
+    (*copy)->canaries = bgi_filter_canaries(filter);
     /* This check must come after all words have been read. */
     err = bgi_filter_check_mapping(filter, info);
     if (err) {

@@ -176,6 +176,12 @@ BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
                : 0;
 }
 
+/* Returns the number of canaries, which a merge in another thread may change. */
+BGI_INLINE uint32_t bgi_filter_canaries(const bg_filter *filter)
+{
+    return __atomic_load_n(&filter->canaries, __ATOMIC_RELAXED);
+}
+
 /* Returns the bits as 64-bit words. */
 BGI_INLINE uint64_t *bgi_filter_words(const bg_filter *filter)
 {

@@ -129,6 +129,19 @@ static bg_err setops_merge(bg_filter *filter, const bg_filter *other, bg_errinfo
     return BG_OK;
 }
 
+/* Updates the properties of a filter after a merge. Usually, both filters contain the same
+ * canaries. */
+static void setops_take_marks(bg_filter *filter, const bg_filter *other)
+{
+    const uint32_t more = bgi_filter_canaries(other);
+    if (__atomic_load_n(&other->degraded, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
+    }
+    if (more > bgi_filter_canaries(filter)) {
+        __atomic_store_n(&filter->canaries, more, __ATOMIC_RELAXED);
+    }
+}
+
 bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -144,14 +157,12 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
         }
         return BG_OK;
     }
-    if (other->degraded) {
-        __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
-    }
-    if (other->canaries > filter->canaries) { /* usually the same canaries */
-        __atomic_store_n(&filter->canaries, other->canaries, __ATOMIC_RELAXED);
-    }
     err = setops_merge(filter, other, info);
-    return err ? err : bgi_filter_check_mapping(other, info);
+    if (err) {
+        return err;
+    }
+    setops_take_marks(filter, other);
+    return bgi_filter_check_mapping(other, info);
 }
 
 /* If the mapped file of the source filter `from` has changed, frees `*made` and returns an
@@ -231,7 +242,7 @@ bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
     }
     const bg_err err = filter->kind->composed->compact(filter, compacted, info);
     if (!err) {
-        (*compacted)->canaries = filter->canaries;
+        (*compacted)->canaries = bgi_filter_canaries(filter);
     }
     return err ? err : setops_keep(filter, compacted, info);
 }

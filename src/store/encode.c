@@ -80,7 +80,7 @@ static void encode_header(const bg_filter *filter, const bg_save_options *option
     header->major = CONTAINER_MAJOR;
     header->header_bytes = CONTAINER_HEADER;
     container_put_recipe(header, &recipe);
-    header->canaries = filter->canaries;
+    header->canaries = bgi_filter_canaries(filter);
     header->minor = header->canaries ? 2 : header->moved || header->elapsed ? 1 : 0;
     header->numbers = bgi_content_numbers(filter, NULL);
     header->word_bytes = container_word_bytes(filter);

@@ -299,6 +299,25 @@ TEST(judge__errors_do_not_count_canaries)
     CHECK(strstr(why.message, "for 100 items") != NULL);
 }
 
+/* A merge that fails changes nothing. */
+TEST(judge__failed_merge)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *a = filled(BG_KIND_QUOTIENT, 1000, 1500, 0), *b = NULL;
+    spec.kind = BG_KIND_QUOTIENT;
+    spec.items = 1000;
+    spec.rate = 0.01;
+    spec.canaries = BG_CANARY_COUNT;
+    CHECK_OK(bg_filter_create(&spec, &b, NULL));
+    for (uint64_t i = 0; i < 1500; i++) {
+        CHECK_OK(bg_filter_add_u64(b, 10000 + i, NULL));
+    }
+    CHECK_EQ(bg_filter_merge(a, b, NULL), BG_EFULL);
+    CHECK_EQ(info_of(a).canaries, 0);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
 /* A bg_filter_info that the caller filled in may contain any numbers. A sanitizer detects undefined
  * behavior. */
 TEST(judge__any_numbers)
