@@ -672,7 +672,7 @@ static int build_resume(struct build *b)
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_TRAIT_FILLS_UP) != 0;
     b->has_canaries = file.about.present_canaries > 0
-                      && file.about.generation == b->options->generation;
+                      && file.about.canary_generation == b->options->generation;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
     file.filter = NULL;
     filter_close(&file);

@@ -28,7 +28,7 @@ struct canary_options {
 static const struct option canary_table[] = {
     OPT_FLAG("keys", 0, keys, "print the 16 canaries in hexadecimal, for --as hex"),
     OPT_TEXT("generation", 'g', generation, "N",
-             "generation of the canaries (default: the file's)"),
+             "generation of the canaries (default: those in the file)"),
     OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.canary.1)"),
     OPT_END,
 };
@@ -206,7 +206,7 @@ static int canary_file(const struct canary_options *o, const char *path,
         return code;
     }
     if (!o->generation && file.filter) {
-        a.generation = file.about.generation;
+        a.generation = file.about.canary_generation;
     }
     canary_ask(&file, &a);
     if (o->json) {
@@ -235,7 +235,7 @@ static int canary_keys(const struct canary_options *o,
         if (bg_file_get_info(spool_path(arguments->items[0]), &about, &why)) {
             return say_error(arguments->items[0], &why);
         }
-        generation = about.generation;
+        generation = about.canary_generation;
     }
     canary_print_keys(generation);
     return out_finish(CLI_OK);

@@ -31,9 +31,7 @@ bool saving_progress(void *context, uint64_t done, uint64_t all)
 int saving_begin(const struct save_options *options, const bg_file_info *like,
                  struct saving *saving)
 {
-    *saving = (struct saving){ .how = BG_SAVE_OPTIONS_INIT,
-                               .was = like->generation,
-                               .has_canaries = like->present_canaries > 0 };
+    *saving = (struct saving){ .how = BG_SAVE_OPTIONS_INIT };
     memcpy(saving->metadata, like->metadata, sizeof saving->metadata);
     memcpy(saving->how.key_id, like->key_id, sizeof saving->how.key_id);
     saving->how.generation = like->generation;
@@ -48,39 +46,10 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
     return CLI_OK;
 }
 
-/* Adds the canaries of the new generation, if the generation has changed. */
-static int saving_canaries(const struct saving *saving, bg_filter *filter)
+int saving_write(struct saving *saving, const bg_filter *filter, const char *path)
 {
-    const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
-    if (!saving->has_canaries || saving->how.generation == saving->was) {
-        return CLI_OK;
-    }
-    if (traits & BG_TRAIT_STATIC) {
-        say_warning("a filter of kind %s accepts no more keys; the new file has no "
-                    "canaries",
-                    bg_kind_name(bg_filter_kind(filter)));
-        return CLI_OK;
-    }
-    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
-        uint8_t key[BG_CANARY_BYTES];
-        bg_canary(saving->how.generation, i, key);
-        if (bg_filter_add(filter, key, sizeof key, NULL)) {
-            return say_full("the filter has no space for the canaries of generation "
-                            "%llu; build a larger filter",
-                            (unsigned long long)saving->how.generation);
-        }
-    }
-    return CLI_OK;
-}
-
-int saving_write(struct saving *saving, bg_filter *filter, const char *path)
-{
-    int code = saving_canaries(saving, filter);
-    if (code) {
-        return code;
-    }
     progress_begin(&saving->progress, "saving");
-    code = filter_save(filter, path, &saving->how);
+    const int code = filter_save(filter, path, &saving->how);
     progress_end(&saving->progress);
     return code;
 }

@@ -1,9 +1,6 @@
 /*
  * save_options.h - saves a changed filter to a file. The generation, notes and key ID of the
- * original file are kept unless options change them.
- *
- * The generation determines the canaries. When the generation changes, the canaries of the new
- * generation are added, provided that the file had canaries and its kind accepts new keys.
+ * original file are kept unless options change them. The canaries are always kept.
  */
 #ifndef CLI_SAVE_OPTIONS_H
 #define CLI_SAVE_OPTIONS_H
@@ -22,8 +19,6 @@ extern const struct option_group force_options_group; /* only --force */
 struct saving {
     bg_save_options how;
     struct progress progress;
-    uint64_t was;      /* the previous generation */
-    bool has_canaries; /* the file contains the previous generation's canaries */
     char metadata[BG_METADATA_MAX];
 };
 
@@ -31,8 +26,8 @@ struct saving {
 int saving_begin(const struct save_options *options, const bg_file_info *like,
                  struct saving *saving);
 
-/* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
-int saving_write(struct saving *saving, bg_filter *filter, const char *path);
+/* Saves the filter. Returns an exit code. */
+int saving_write(struct saving *saving, const bg_filter *filter, const char *path);
 
 /* A bg_file_progress_fn whose context is a struct progress; stops when a stop is requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);

@@ -327,7 +327,7 @@ FIELDS = """major:8:2 minor:10:2 header_bytes:12:4 file_bytes:16:8 kind:24:4 fla
 units:40:8 shards:48:4 window_mode:52:4 window_kind:56:4 generations:60:4 items:64:8 rate:72:8 max_bytes:80:8
 period_items:88:8 length:96:8 count:104:8 numbers:112:8 word_bytes:120:8 profile:128:4 numbers_crc:132:4
 seed:136:8 check:144:8 generation:152:8 created:160:8 present_canaries:168:4 absent_maybes:172:4
-absent_answers:176:8 held:184:8 metadata_bytes:192:4 canaries:196:4 elapsed:200:8 moved:208:8
+absent_answers:176:8 held:184:8 metadata_bytes:192:4 canaries:196:4 elapsed:200:8 moved:208:8 canary_age:280:8
 crc:4092:4"""
 LAYOUT = [(name, int(at), int(size)) for name, at, size in (f.split(":") for f in FIELDS.split())]
 
@@ -365,8 +365,8 @@ class Header:
         need(0 in name and (PROFILES[self.profile:self.profile + 1] == ["custom"] or not any(name)), "custom_name")
         self.custom_name = name.split(b"\0")[0].decode("utf-8", "replace")
         if self.minor <= 2:
-            need(not any(data[280:1020]) and not any(data[end:4092]), "reserved")
-        need(self.minor > 1 or self.canaries == 0, "canaries")
+            need(not any(data[288:1020]) and not any(data[end:4092]), "reserved")
+        need(self.minor > 1 or self.canaries == self.canary_age == 0, "canaries")
         need(self.minor > 0 or self.elapsed == self.moved == 0, "elapsed, moved")
 
 
@@ -822,13 +822,15 @@ class File:
     def may_contain(self, key):
         return bool(self.has(self.hash_of(key)))
 
-    def canary(self, letter, number):
-        return b"bloomgate:%c:" % letter + struct.pack("<QI", self.header.generation, number)
+    def canary(self, letter, number, age=0):
+        generation = (self.header.generation - age) % 2 ** 64
+        return b"bloomgate:%c:" % letter + struct.pack("<QI", generation, number)
 
     def check_canaries(self):
         header = self.header
-        if header.present_canaries:
-            need(all(self.may_contain(self.canary(b"p", i)) for i in range(16)), "present canaries")
+        if header.present_canaries or header.canary_age:
+            present = (self.canary(b"p", i, header.canary_age) for i in range(16))
+            need(all(map(self.may_contain, present)), "present canaries")
         if header.absent_maybes == 2 ** 32 - 1:
             return
         answers = sum(self.may_contain(self.canary(b"a", i)) << i for i in range(4096))

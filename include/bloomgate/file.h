@@ -88,7 +88,8 @@ typedef struct bg_open_options {
 typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _FROZEN, _NO_CANARIES */
-    uint64_t generation;  /* user-defined generation number; determines the canaries */
+    uint64_t generation;  /* user-defined generation number; determines the canaries
+                             (file_tools.h) */
     /* Seconds since 1970, or BG_CREATED_UNKNOWN; 0 selects the current time. */
     uint64_t created;
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
@@ -129,6 +130,7 @@ typedef struct bg_file_info {
     uint8_t digest[BG_DIGEST_BYTES];
     char digest_text[BG_DIGEST_TEXT_BYTES];
     char metadata[BG_METADATA_MAX];
+    uint64_t canary_generation; /* generation of the present canaries */
 } bg_file_info;
 
 /* The result of verifying a file. */

@@ -180,7 +180,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
  * in real data. Add all canaries of a generation to a filter before you save the filter
  * with that generation. bg_open then refuses the file if a canary is missing. Canaries
  * detect a wrong hash, a faulty instruction or an empty filter, none of which checksums
- * can detect. A file records whether it contains canaries.
+ * can detect. A file records whether it contains canaries. A filter that was loaded from a
+ * file with canaries keeps them when it is saved with another generation.
  */
 BG_API void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES]);
 

@@ -315,7 +315,11 @@ static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,
     spec.canaries = bgi_filter_canaries(like);
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
     *filter = NULL;
-    return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
+    const bg_err err = bgi_filter_make(&g, &spec, &like->hasher, filter, info);
+    if (!err) {
+        (*filter)->canary_generation = like->canary_generation;
+    }
+    return err;
 }
 
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
@@ -413,6 +417,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
     (*copy)->canaries = bgi_filter_canaries(filter);
+    (*copy)->canary_generation = filter->canary_generation;
     /* This check must come after all words have been read. */
     err = bgi_filter_check_mapping(filter, info);
     if (err) {

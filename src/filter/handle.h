@@ -33,6 +33,7 @@ struct bg_filter {
     uint32_t flags;
     uint32_t shards;            /* 0 if not sharded */
     uint32_t canaries;          /* keys in the filter that are canaries */
+    uint64_t canary_generation; /* their generation when the filter was loaded */
     bool degraded;              /* all bits of damaged words have been set */
     struct bgi_mapping mapping; /* the mapped file that contains the words, if any */
 };

@@ -243,6 +243,7 @@ bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
     const bg_err err = filter->kind->composed->compact(filter, compacted, info);
     if (!err) {
         (*compacted)->canaries = bgi_filter_canaries(filter);
+        (*compacted)->canary_generation = filter->canary_generation;
     }
     return err ? err : setops_keep(filter, compacted, info);
 }

@@ -232,7 +232,8 @@ static bg_err container_check_header(const unsigned char *bytes,
     }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
     if (h->minor <= CONTAINER_MINOR
-        && ((h->minor < 2 && h->canaries) || (h->minor == 0 && (h->elapsed || h->moved))
+        && ((h->minor < 2 && (h->canaries || h->canary_age))
+            || (h->minor == 0 && (h->elapsed || h->moved))
             || !container_is_zero(bytes + CONTAINER_RESERVED_AT,
                                   CONTAINER_METADATA_AT - CONTAINER_RESERVED_AT)
             || !container_is_zero(bytes + text_end, CONTAINER_CRC_AT - text_end))) {
@@ -352,7 +353,13 @@ void container_absent_canary(uint64_t generation, uint32_t i,
     key[10] = 'a';
 }
 
-static uint32_t container_present(const bg_filter *filter, uint64_t generation)
+uint64_t container_canary_generation(const struct container_header *header)
+{
+    return header->generation - header->canary_age;
+}
+
+/* Returns whether all 16 canaries of a generation are present. */
+static bool container_present(const bg_filter *filter, uint64_t generation)
 {
     uint8_t key[BG_CANARY_BYTES];
     uint32_t found = 0;
@@ -360,7 +367,20 @@ static uint32_t container_present(const bg_filter *filter, uint64_t generation)
         bg_canary(generation, i, key);
         found += bg_filter_may_contain(filter, key, sizeof key);
     }
-    return found;
+    return found == BG_CANARY_COUNT;
+}
+
+/* Looks for the canaries of the header's generation, and then for those that the filter had when it
+ * was loaded. present_canaries does not count the latter, because version 0.1 would look for them
+ * in the header's generation. */
+static void container_query_present(const bg_filter *filter,
+                                    struct container_header *header)
+{
+    const uint64_t older = filter->canary_generation;
+    const bool present = container_present(filter, header->generation);
+    header->present_canaries = present ? BG_CANARY_COUNT : 0;
+    header->canary_age =
+        !present && container_present(filter, older) ? header->generation - older : 0;
 }
 
 void container_query_canaries(const bg_filter *filter, struct container_header *header)
@@ -380,15 +400,14 @@ void container_query_canaries(const bg_filter *filter, struct container_header *
     container_turn(answers, CONTAINER_ABSENT / 64);
     header->absent_maybes = maybes;
     header->absent_answers = XXH64(answers, sizeof answers, 0);
-    bool all = container_present(filter, header->generation) == BG_CANARY_COUNT;
-    header->present_canaries = all ? BG_CANARY_COUNT : 0;
+    container_query_present(filter, header);
 }
 
 bool container_present_agree(const bg_filter *filter,
                              const struct container_header *header)
 {
-    return header->present_canaries == 0
-           || container_present(filter, header->generation) == BG_CANARY_COUNT;
+    return (!header->present_canaries && !header->canary_age)
+           || container_present(filter, container_canary_generation(header));
 }
 
 bool container_canaries_agree(const bg_filter *filter,
@@ -401,5 +420,5 @@ bool container_canaries_agree(const bg_filter *filter,
     container_query_canaries(filter, &now);
     return now.absent_answers == header->absent_answers
            && now.absent_maybes == header->absent_maybes
-           && now.present_canaries >= header->present_canaries;
+           && container_present_agree(filter, header);
 }

@@ -28,12 +28,13 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 2, /* 1 added the time of windows, 2 the number of canaries */
+    CONTAINER_MINOR =
+        2, /* 1 added the time of windows, 2 the number and age of canaries */
     CONTAINER_KEY_ID_AT = 216,
     CONTAINER_NAME_AT = 232, /* name of a custom hash */
     CONTAINER_NAME = 32,
     CONTAINER_DIGEST_AT = 264,
-    CONTAINER_RESERVED_AT = 280,
+    CONTAINER_RESERVED_AT = 288,
     CONTAINER_METADATA_AT = 1020,
     CONTAINER_CRC_AT = 4092
 };
@@ -82,7 +83,8 @@ enum {
     X(192, 4, metadata_bytes)                                                          \
     X(196, 4, canaries)                                                                \
     X(200, 8, elapsed)                                                                 \
-    X(208, 8, moved)
+    X(208, 8, moved)                                                                   \
+    X(280, 8, canary_age)
 
 struct container_header {
 #define CONTAINER_MEMBER(offset, bytes, name) uint64_t name;
@@ -133,6 +135,10 @@ bool container_recipe_is_of(const struct container_header *header,
  * added, see bg_canary. */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
+
+/* Returns the generation of the present canaries, which is older than the file's generation if a
+ * filter was saved with a new generation. */
+uint64_t container_canary_generation(const struct container_header *header);
 
 /* Queries the canaries and stores the answers in the header. */
 void container_query_canaries(const bg_filter *filter, struct container_header *header);

@@ -462,6 +462,7 @@ bg_err container_decode_front(struct container_front *front,
     }
     if (!err && front->header.kind != BG_KIND_WINDOW) {
         (*filter)->canaries = (uint32_t)front->header.canaries;
+        (*filter)->canary_generation = container_canary_generation(&front->header);
     }
     if (!err && !hasher && !decode_answers(*filter, &front->header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",

@@ -271,6 +271,7 @@ static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
         e->header.absent_maybes = CONTAINER_UNASKED;
     } else {
         container_query_canaries(filter, &e->header);
+        e->header.minor = e->header.canary_age ? 2 : e->header.minor;
     }
     if (e->sink->in_order) {
         encode_words(e, filter, true, false);

@@ -335,7 +335,9 @@ static void file_tell(const struct container_header *h, bg_file_info *about)
                              .k = recipe.k,
                              .shards = recipe.shards,
                              .profile = (uint32_t)h->profile,
-                             .present_canaries = (uint32_t)h->present_canaries,
+                             .present_canaries = h->canary_age
+                                                     ? BG_CANARY_COUNT
+                                                     : (uint32_t)h->present_canaries,
                              .seed = h->seed,
                              .check = h->check,
                              .units = recipe.units,
@@ -345,7 +347,8 @@ static void file_tell(const struct container_header *h, bg_file_info *about)
                              .created = h->created,
                              .file_bytes = h->file_bytes,
                              .word_bytes = h->word_bytes,
-                             .blocks = layout.blocks };
+                             .blocks = layout.blocks,
+                             .canary_generation = container_canary_generation(h) };
     memcpy(about->custom_name, h->custom_name, sizeof about->custom_name);
     memcpy(about->key_id, h->key_id, sizeof about->key_id);
     memcpy(about->digest, h->digest, sizeof about->digest);

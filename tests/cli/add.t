@@ -35,13 +35,28 @@ $ echo more | bloomgate add -q -f -o g.bg f.bg; echo new | bloomgate check -c g.
 0
 ? 1
 
-# If the generation changes, the file gets new canaries.
+# If the generation changes, the file keeps its canaries.
 $ bloomgate add -q -g 6 -o g6.bg f.bg /dev/null; bloomgate info g6.bg | grep -E 'generation|canaries'
   generation   6
   canaries     yes
 $ bloomgate canary g6.bg | head -2
-generation   6
+generation   5
 present      16 of 16 found
+$ seq 100 | bloomgate build -q -k blocked -n 100 -p 0.01 gens.bg; for g in 1 2 3 4 5; do echo 1 | bloomgate add -q -g $g gens.bg; done; bloomgate info --json gens.bg | grep -oE '"(generation|canaries|version|status)": [^,}]*'
+"version": "1.2"
+"generation": 5
+"canaries": true
+"status": "fine"
+$ bloomgate info gens.bg | grep -E 'keys stored'
+  keys stored  about 100 of 100 (95 to 105)
+$ seq 100 | bloomgate build -q -k cuckoo -n 100 -p 0.01 full.bg; echo 1 | bloomgate add -q -g 1 full.bg; bloomgate canary full.bg | grep -E 'generation|present|verdict'
+generation   0
+present      16 of 16 found
+verdict      passed
+$ seq 100 | bloomgate build -q -k fuse sealed.bg; bloomgate convert -q --to bloomgate -g 1 sealed.bg sealed1.bg; bloomgate canary sealed1.bg | grep -E 'generation|present|verdict'
+generation   0
+present      16 of 16 found
+verdict      passed
 $ bloomgate add -g six f.bg b
 ! bloomgate add: --generation: found 'six', expected a whole number
 ! Try 'bloomgate add --help'.

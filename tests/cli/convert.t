@@ -52,7 +52,7 @@ $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bl
 
 # Converting from bloomgate to bloomgate saves a copy of the filter with a different generation.
 $ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate -g 9 b.bg b9.bg; bloomgate canary b9.bg | head -2
-generation   9
+generation   0
 present      16 of 16 found
 
 # A filter does not store its keys, so some conversions are impossible.

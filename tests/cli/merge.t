@@ -39,9 +39,9 @@ $ bloomgate info l9.bg | grep -E 'generation|canaries'
   generation   9
   canaries     yes
 $ bloomgate canary l9.bg
-generation   9
+generation   7
 present      16 of 16 found
-absent       0 of 4096 reported as "maybe": 0% (0% to 0.0937%), predicted 0.00607%
+absent       0 of 4096 reported as "maybe": 0% (0% to 0.0937%), predicted 0.000895%
 verdict      passed
 
 # Filters that cannot be merged are reported.
@@ -215,11 +215,11 @@ $ bloomgate fold no.bg missing.bg
 ! bloomgate fold: missing.bg: No such file or directory
 ? 4
 $ bloomgate fold -q -g 5 half5.bg both.bg; bloomgate canary half5.bg
-generation   5
+generation   0
 present      16 of 16 found
-absent       108 of 4096 reported as "maybe": 2.64% (2.19% to 3.17%), predicted 2.58%
+absent       84 of 4096 reported as "maybe": 2.05% (1.66% to 2.53%), predicted 2.47%
 verdict      passed
-! bloomgate fold: warning: the filter has a false-positive rate of 2.58% (target 1%); fold it fewer times, or build a larger filter
+! bloomgate fold: warning: the filter has a false-positive rate of 2.47% (target 1%); fold it fewer times, or build a larger filter
 
 # Shards.
 $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part

@@ -390,6 +390,52 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
+/* A filter that is saved with a new generation keeps its canaries. Version 0.1 ignores them, because
+ * it would look for the canaries of the new generation. */
+TEST(file__canaries_survive_a_new_generation)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL, *copy = NULL, *back = NULL;
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_file_info about = { .struct_size = sizeof about };
+    struct container_header header;
+    unsigned char bytes[65536];
+    bg_errinfo why;
+    size_t n;
+    spec.items = 100;
+    spec.rate = 0.0001;
+    spec.canaries = BG_CANARY_COUNT;
+    how.generation = 3;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
+        uint8_t key[BG_CANARY_BYTES];
+        bg_canary(how.generation, i, key);
+        CHECK_OK(bg_filter_add(filter, key, sizeof key, NULL));
+    }
+    for (uint64_t generation = 3; generation != 0; generation = generation == 3   ? 9
+                                                                : generation == 9 ? 1
+                                                                                  : 0) {
+        how.generation = generation;
+        CHECK_OK(bg_encode(filter, &how, bytes, sizeof bytes, &n, NULL));
+        CHECK_OK(container_read_header(bytes, &header, NULL));
+        CHECK_EQ(header.minor, 2);
+        CHECK_EQ(header.present_canaries, generation == 3 ? BG_CANARY_COUNT : 0);
+        CHECK_OK(bg_encoded_get_info(bytes, n, &about, NULL));
+        CHECK_EQ(about.present_canaries, BG_CANARY_COUNT);
+        CHECK_EQ(about.canary_generation, 3);
+        CHECK_EQ(about.generation, generation);
+        bg_filter_free(filter);
+        CHECK_OK(bg_decode(bytes, n, NULL, &filter, NULL));
+        CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+        bg_filter_free(filter);
+        filter = copy;
+    }
+    forge(bytes, 280, 8, header.canary_age + 1);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
+    CHECK_STR(why.what, "canaries");
+    bg_filter_free(filter);
+}
+
 /* A filter has at most 65,536 canaries. */
 TEST(file__too_many_canaries)
 {
