@@ -213,19 +213,46 @@ bool object_is_whole(const struct object *object)
     return whole;
 }
 
+uint32_t object_shape_lock(const struct object_shape *shape,
+                           const struct command_settings *settings)
+{
+    bg_hash_spec spec;
+    bg_hasher hasher;
+    if (object_hash_spec(shape, settings, &spec, NULL)
+        || bg_hasher_init(&hasher, &spec, NULL)) {
+        return OBJECT_NO_SECRET;
+    }
+    const bool fits = !shape->check || shape->check == bg_hasher_check(&hasher);
+    bg_hasher_wipe(&hasher);
+    return fits ? 0 : OBJECT_OTHER_SECRET;
+}
+
 bg_err object_unavailable(const struct object *object, bg_errinfo *info)
 {
     char key_id[BG_KEY_ID_BYTES + 1] = "";
     memcpy(key_id, object->shape.key_id, BG_KEY_ID_BYTES);
-    return object->locked
-               ? error_fail(
-                   info, BG_EBUSY,
-                   "the filter is not available: its secret '%s' is not in the "
-                   "keyring; add it and restart the service",
-                   key_id)
-               : error_fail(info, BG_EBUSY,
-                            "the filter is not available: it is being loaded, or its "
-                            "content was lost. Load it completely, or drop it");
+    switch (atomic_load(&object->locked)) {
+    case OBJECT_NO_SECRET:
+        return error_fail(info, BG_EBUSY,
+                          "the filter is not available: its secret '%s' is not in the "
+                          "keyring; add it and restart the service",
+                          key_id);
+    case OBJECT_OTHER_SECRET:
+        return error_fail(info, BG_EBUSY,
+                          "the filter is not available: the keyring has a different "
+                          "secret with its key ID '%s'; restore the old keyring and "
+                          "restart the service",
+                          key_id);
+    case OBJECT_NEW_SECRET:
+        return error_fail(info, BG_EBUSY,
+                          "the filter is not available: its secret '%s' is now in the "
+                          "keyring; restart the service to load the filter",
+                          key_id);
+    default:
+        return error_fail(info, BG_EBUSY,
+                          "the filter is not available: it is being loaded, or its "
+                          "content was lost. Load it completely, or drop it");
+    }
 }
 
 static const bg_filter *object_with_role(const bg_pin *pin, bg_role wanted)

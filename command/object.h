@@ -122,11 +122,19 @@ void object_shape_spec(const struct object_shape *shape, bg_window_options *wind
 struct dump; /* dump.h */
 struct load;
 
+/* Why an object's secret cannot be used. */
+enum object_lock {
+    OBJECT_NO_SECRET = 1, /* it is not in the keyring */
+    OBJECT_OTHER_SECRET,  /* the keyring has a different secret with the same key ID */
+    OBJECT_NEW_SECRET     /* it was added to the keyring after the object was loaded */
+};
+
 struct object {
     struct object_shape shape;
     bool commutes;  /* a bit array: order and repetition of adds do not matter */
     bool born_full; /* the object had content when it was created, e.g. from a file */
-    bool locked;   /* the content is unknown because its secret is not in the keyring */
+    /* The content is unknown because of its secret: a value of enum object_lock, or 0. */
+    _Atomic uint32_t locked;
     bg_slot *slot; /* without a filter if the content is unknown; NULL if `foreign` */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
@@ -184,8 +192,13 @@ void object_relocate(struct object **object, const bg_mover *mover);
 /* Returns whether the content of the object is known. */
 bool object_is_whole(const struct object *object);
 
-/* Reports why the content is unknown. Returns BG_EBUSY. */
+/* Reports why the content is unknown, and what to do. Returns BG_EBUSY. */
 bg_err object_unavailable(const struct object *object, bg_errinfo *info);
+
+/* Returns why an object of this shape cannot be loaded with the secrets of the keyring: a value of
+ * enum object_lock, or 0 if the keyring has the secret or none is needed. */
+uint32_t object_shape_lock(const struct object_shape *shape,
+                           const struct command_settings *settings);
 
 /*
  * Pins an object's filters at a time when one of them contains all keys. Returns that filter, or

@@ -90,7 +90,8 @@ static void filter_summary(struct json *json, struct web_request *request,
                now > entry->created ? (double)(now - entry->created) / 1000 : 0);
     web_json_known(json, "expires_in_seconds", expires != 0,
                    expires > now ? (double)(expires - now) / 1000 : 0);
-    json_bool(json, "degraded", !object_is_whole(object) || (known && h->degraded));
+    json_bool(json, "available", object_is_whole(object));
+    json_bool(json, "degraded", known && h->degraded);
     json_bool(json, "overflowed", known && h->overflowed);
     json_bool(json, "polluted", known && h->polluted);
     json_bool(json, "rebuilding", stats.rebuilding);

@@ -52,12 +52,11 @@ struct health_report health_of(const struct object *object,
     const bg_health filled = bg_health_of_items(h->items, h->capacity);
     const uint64_t missing = atomic_load(&object->said_missing);
     if (!object_is_whole(object)) {
-        health_reason(&r, HEALTH_ACT, "degraded",
-                      "the filter's data is unavailable, so it answers \"maybe\" and "
-                      "accepts no adds: %s",
-                      object->locked ? "add its secret to the keyring and restart the "
-                                       "service"
-                                     : "reload it");
+        bg_errinfo why = { 0 };
+        (void)object_unavailable(object, &why);
+        health_reason(&r, HEALTH_ACT, "unavailable",
+                      "%s; until then, it answers \"maybe\" and accepts no adds",
+                      why.message);
         return r;
     }
     if (!figures->examined) {

@@ -409,6 +409,21 @@ static void server_secret_removed(void *context, const char *name)
                                             "service restarts")));
 }
 
+/* Updates why a filter that could not be loaded is not available. Called by catalog_each. */
+static bg_err server_recheck_secret(void *context, struct entry *entry,
+                                    bg_errinfo *info)
+{
+    const struct server *server = context;
+    const struct command_settings settings = { .secrets =
+                                                   keyrings_source(server->keyrings) };
+    (void)info;
+    if (entry && atomic_load(&entry->object->locked)) {
+        const uint32_t lock = object_shape_lock(&entry->object->shape, &settings);
+        atomic_store(&entry->object->locked, lock ? lock : OBJECT_NEW_SECRET);
+    }
+    return BG_OK;
+}
+
 static void server_reload_secrets(struct server *server,
                                   const struct settings *settings)
 {
@@ -417,7 +432,9 @@ static void server_reload_secrets(struct server *server,
                         NULL, &info)) {
         log_error("the keyring was not reloaded",
                   LOG_FIELDS(log_text("error", info.message)));
+        return;
     }
+    (void)catalog_each(server->catalog, server_recheck_secret, server, NULL);
 }
 
 static void server_reload(struct server *server)

@@ -389,6 +389,9 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
     if (object_grows(entry->object)) {
         figures.health.capacity = 0; /* not a limit */
     }
+    if (!figures.has_base) { /* its rate is 1, whatever its target */
+        figures.health.rate_health = BG_HEALTH_ACT;
+    }
     pthread_mutex_lock(&o->lock);
     struct watched *w = watched_get(o, entry->number);
     if (w) {

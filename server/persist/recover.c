@@ -630,28 +630,34 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
-static bool recovery_has_secret(const struct recovery *r,
-                                const struct object_shape *shape)
-{
-    const struct command_settings settings = { .secrets = keyrings_source(
-                                                   r->persist->server->keyrings) };
-    bg_hash_spec hash;
-    return object_hash_spec(shape, &settings, &hash, NULL) == BG_OK;
-}
-
-/* Replaces the object with one that answers "maybe" for every key. */
+/* Replaces the object with one that answers "maybe" for every key. `locked` is a value of enum
+ * object_lock, or 0 if the secret is not the reason. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
-                               const char *why, bg_errinfo *info)
+                               uint32_t locked, const char *why, bg_errinfo *info)
 {
+    const bg_bytes name = { found->name, found->name_len };
+    bg_errinfo secret = { 0 };
     found->broken = true;
-    log_event(
-        LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-        "the filter answers \"maybe\" and accepts no adds until you reload it from a "
-        "file or drop it: %s",
-        why);
     object_free(found->object);
     found->object = NULL;
-    return object_adopt(shape, NULL, NULL, &found->object, info);
+    const bg_err err = object_adopt(shape, NULL, NULL, &found->object, info);
+    if (err) {
+        return err;
+    }
+    atomic_store(&found->object->locked, locked);
+    if (locked) {
+        (void)object_unavailable(found->object, &secret);
+        log_event(LOG_EVENT_ALARM, name,
+                  "%s; until then, it answers \"maybe\" and accepts no adds",
+                  secret.message);
+    } else {
+        log_event(
+            LOG_EVENT_ALARM, name,
+            "the filter answers \"maybe\" and accepts no adds until you reload it "
+            "from a file or drop it: %s",
+            why);
+    }
+    return BG_OK;
 }
 
 static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo *info)
@@ -665,7 +671,7 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     if (found->doubted) {
         persist_lose(&found->base);
         found->base.from = r->gap;
-        return recovery_give_up(found, &shape,
+        return recovery_give_up(found, &shape, 0,
                                 "some of its journal records may be missing", info);
     }
     err = recovery_open(r, found, &shape, &found->object, &why);
@@ -675,12 +681,11 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     }
     if (err) {
         const bool lost = persist_is_lost(&found->base);
+        const struct command_settings settings = { .secrets = keyrings_source(
+                                                       r->persist->server->keyrings) };
         err = recovery_give_up(
-            found, &shape,
+            found, &shape, lost ? 0 : object_shape_lock(&shape, &settings),
             lost ? "its content was lost earlier" : error_text(&why, err), info);
-        if (!err) {
-            found->object->locked = !lost && !recovery_has_secret(r, &shape);
-        }
     }
     if (!err) {
         atomic_store(&found->object->items, found->base.items);
@@ -719,7 +724,7 @@ static bg_err recovery_do(void *context, uint64_t sequence,
     }
     struct object_shape shape;
     object_describe(found->object, &shape);
-    return recovery_give_up(found, &shape, error_text(&why, err), info);
+    return recovery_give_up(found, &shape, 0, error_text(&why, err), info);
 }
 
 /* Warns about a filter that grew when max-filter-memory was higher. The replay could not grow the

@@ -32,7 +32,7 @@ export const HEALTH = { fine: "Fine", watch: "Watch", act: "Act", unknown: "Not 
 
 const REASONS = {
   full: "full: rejects keys", predicted: "rate above target", observed: "observed above target", age: "old",
-  degraded: "damaged", overflowed: "overflowed", polluted: "suspicious keys", drifting: "drifting",
+  unavailable: "unavailable", degraded: "damaged", overflowed: "overflowed", polluted: "suspicious keys", drifting: "drifting",
   doubtful: "doubtful", incomplete: "incomplete", false_negatives: "false negatives",
 };
 

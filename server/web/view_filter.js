@@ -70,7 +70,7 @@ function head(context) {
   };
   return h("div", { class: "filter-head" },
     h("div", { class: "filter-tags" }, healthPill(filter.health), badge(filter.kind), filter.family !== "bg" && badge(`${filter.family.toUpperCase()}.*`),
-      filter.rebuilding && badge("rebuilding", "busy"), filter.degraded && badge("damaged", "act"), filter.overflowed && badge("overflowed", "act"),
+      filter.rebuilding && badge("rebuilding", "busy"), !filter.available && badge("unavailable", "act"), filter.degraded && badge("damaged", "act"), filter.overflowed && badge("overflowed", "act"),
       h("span", { class: "muted size-words" }, sizeWords(filter))),
     h("div", { class: "actions" },
       button("verify", "Verify", () => verify(context)),

@@ -1225,7 +1225,7 @@ def check_loading(s, pipe):
     s.wait_until_ready()
     a.ask("GET", "/readyz", 200)
     told = a.told("GET", f"{F}/foreign", 200)
-    same((told["degraded"], told["health"]["status"]), (True, "act"))
+    same((told["available"], told["health"]["status"]), (False, "act"))
     same(a.told("POST", f"{F}/foreign/check", 200, {"keys": ["anything"]})["results"], [True])
 
 

@@ -476,7 +476,7 @@ def test_alerts_of_damage(program):
         p.set_targets(s)
         a = Asker(s)
         told = a.told("GET", f"{F}/damaged", 200)
-        same((told["degraded"], told["health"]["status"]), (True, "act"))
+        same((told["available"], told["health"]["status"]), (False, "act"))
         same(a.told("POST", f"{F}/damaged/check", 200, {"keys": ["x", "y"]})["results"], [True, True])
         events = a.told("GET", "/api/v1/events?level=error", 200)["events"]
         assert any(e["type"] == "alarm" for e in events), events

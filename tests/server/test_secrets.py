@@ -3,8 +3,11 @@
 exports secrets.
 usage: test_secrets.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
+import json
 import os
+import re
 import signal
+import urllib.request
 
 import service
 from service import Service, Status, alone, wait_for
@@ -43,8 +46,30 @@ def new_id(s):
     return key_id(s, "probe")
 
 
-def started(program, *lines):
-    s = Service(program)
+def get(s, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}{path}") as response:
+        return response.read().decode()
+
+
+def check_unavailable(s, name, why):
+    """Checks that commands, the API and the metrics agree on why a filter is not available, and that neither they nor
+    the log suggest dropping it."""
+    for words in (("BF.ADD", name, "b"), ("BG.DUMP", name, "0"), ("BG.FOLD", name, 1), ("BG.DIGEST", name)):
+        reply = s.ask(*words)
+        assert why in reply and "drop" not in reply, (words, reply)
+    shown = json.loads(get(s, f"/api/v1/filters/{name}"))
+    reasons = shown["health"]["reasons"]
+    assert (shown["available"], shown["degraded"], shown["health"]["status"]) == (False, False, "act"), shown
+    assert [r["code"] for r in reasons] == ["unavailable"] and why in reasons[0]["text"], reasons
+    metrics = get(s, "/metrics")
+    assert re.search(f'bloomgate_filter_info{{filter="{name}",kind="none",.*}} 1\n', metrics), metrics
+    for metric, value in {"degraded": 0, "fpr_health": 2, "predicted_fpr_ratio": 1}.items():
+        assert f'bloomgate_filter_{metric}{{filter="{name}"}} {value}\n' in metrics, metric
+    assert "or drop it" not in s.read_log()
+
+
+def started(program, *lines, http=False):
+    s = Service(program, http=http)
     write_keyring(s, *lines)
     return s
 
@@ -130,18 +155,39 @@ def test_refused_files(program):
 @alone
 def test_a_secret_that_is_missing_at_startup(program):
     """The filter is kept, errors name the missing secret, and the filter works again with the secret."""
-    with started(program, FIRST) as s:
+    with started(program, FIRST, http=True) as s:
         assert s.ask("BF.ADD", "old", "a") == 1
         write_keyring(s, SECOND)
         s.restart()
         assert s.ask("BF.MEXISTS", "old", "a", "b") == [1, 1]
-        for words in (("BF.ADD", "old", "b"), ("BG.DUMP", "old", "0"), ("BG.VERIFY", "old")):
-            reply = s.ask(*words)
-            assert "its secret 'first' is not in the keyring; add it and restart" in reply, (words, reply)
+        check_unavailable(s, "old", "its secret 'first' is not in the keyring; add it and restart")
         assert s.ask("SAVE") == OK
+        assert "its secret 'first' is not in the keyring; add it and restart" in s.read_log()
         write_keyring(s, FIRST, SECOND)
+        reload(s)
+        check_unavailable(s, "old", "its secret 'first' is now in the keyring; restart the service")
         s.restart()
         assert s.ask("BF.MEXISTS", "old", "a", "b") == [1, 0]
+
+
+@alone
+def test_a_different_secret_with_the_same_key_id(program):
+    """The keyring was lost, and the service created a new one on the same day."""
+    with started(program, FIRST, http=True) as s:
+        assert s.ask("BF.ADD", "old", "a") == 1
+        assert s.ask("SAVE") == OK
+        assert s.ask("BF.ADD", "new", "a") == 1  # only in the journal
+        s.stop()
+        write_keyring(s, FIRST.replace("0f", "10"))
+        s.start()
+        for name in ("old", "new"):
+            assert s.ask("BF.MEXISTS", name, "a", "b") == [1, 1]
+            check_unavailable(s, name, "a different secret with its key ID 'first'; restore the old keyring and restart")
+        s.stop()
+        write_keyring(s, FIRST)
+        s.start()
+        for name in ("old", "new"):
+            assert s.ask("BF.MEXISTS", name, "a", "b") == [1, 0]
 
 
 @alone

@@ -135,7 +135,7 @@ class Filter:
             "observed": observed, "examined": now - 3.5 if seen else None,
             "counters": {"queries": f["queries"], "maybes": f["maybes"], "adds": f["adds"], "news": f["news"], "refused": 3 if self.seed % 17 == 1 else 0},
             "avoided": f["queries"] - f["maybes"], "wasted": f["fps"] if observed else None, "age_seconds": self.seconds(now),
-            "expires_in_seconds": self.expires - now if self.expires else None, "degraded": self.degraded, "overflowed": False,
+            "expires_in_seconds": self.expires - now if self.expires else None, "available": True, "degraded": self.degraded, "overflowed": False,
             "polluted": self.polluted, "rebuilding": self.seed % 61 == 5, "false_negatives": 0,
             "health": {"status": status, "reasons": [{"code": c, "text": t} for c, t in reasons]},
         }
