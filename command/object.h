@@ -144,6 +144,8 @@ struct object {
     _Atomic uint64_t deleted;  /* number of removals that found an item */
     _Atomic uint64_t expansions;
     _Atomic uint64_t refused; /* adds rejected before they reached the slot */
+    _Atomic bool
+        stuck; /* since keys were last added, adds were refused because it is full */
     _Atomic bool reshaped;
     _Atomic uint32_t unkept; /* whole-object changes without a complete checkpoint */
     _Atomic uint32_t failed; /* number of these changes whose checkpoint failed */

@@ -274,6 +274,9 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     *a->done = a->n;
     const bg_err full = adding_limit(a);
     bg_err err = adding_growth(a, info);
+    if (err) {
+        atomic_fetch_add(&a->object->refused, 1);
+    }
     err = err ? err : adding_record(a, a->hashes, NULL, a->fresh, info);
     if (!err && a->fresh) {
         err = bg_slot_add_many(a->object->slot,
@@ -477,6 +480,9 @@ static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
         *a->done += err == BG_OK;
     }
     pthread_rwlock_unlock(&object->foreign_lock);
+    if (err) {
+        atomic_fetch_add(&object->refused, 1);
+    }
     bg_errinfo why = { 0 };
     const bg_err unrecorded = adding_record(a, NULL, changed, n, &why);
     if (unrecorded && counts) {
@@ -519,10 +525,23 @@ static bg_err adding_try(struct adding *a, bg_errinfo *info)
     return err;
 }
 
+/* Notes whether the filter is full. Adding keys that are already present proves nothing. */
+static void adding_note(const struct adding *a, bg_err err)
+{
+    _Atomic bool *stuck = &a->object->stuck;
+    if (err == BG_EFULL || err == BG_ENOMEM) {
+        atomic_store(stuck, true);
+    } else if (!err && atomic_load_explicit(stuck, memory_order_relaxed)
+               && adding_counts(a) > 0) {
+        atomic_store(stuck, false);
+    }
+}
+
 /* Adds the keys, and counts the added keys. */
 static bg_err adding_all(struct adding *a, bg_errinfo *info)
 {
     const bg_err err = adding_try(a, info);
+    adding_note(a, err);
     (void)__atomic_fetch_add(&a->host->added, *a->done, __ATOMIC_RELAXED);
     return err;
 }

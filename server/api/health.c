@@ -33,7 +33,7 @@ static bool health_is_full(const struct object *object, const bg_slot_health *h)
 {
     bg_slot_info stats;
     if (object_grows(object)) {
-        return false;
+        return atomic_load(&object->stuck);
     }
     if (object->shape.nonscaling) {
         const uint64_t capacity = object_capacity(object);
@@ -94,8 +94,13 @@ struct health_report health_of(const struct object *object,
     }
     if (health_is_full(object, h)) {
         health_reason(&r, HEALTH_ACT, "full",
-                      "the filter is full and rejects new keys: rebuild with a larger "
-                      "capacity");
+                      object_grows(object)
+                          ? "the filter is full, cannot grow and rejects new keys: "
+                            "raise the limit that it has reached (max-filter-memory, "
+                            "maxmemory or quota-memory), or rebuild with a larger "
+                            "capacity"
+                          : "the filter is full and rejects new keys: rebuild with a "
+                            "larger capacity");
     } else if (filled != BG_HEALTH_FINE) {
         const uint64_t items = (uint64_t)(h->items.value + 0.5);
         health_reason(&r, health_from(filled), "fill",

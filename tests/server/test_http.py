@@ -177,6 +177,36 @@ def test_full_filters_say_how_far_they_came(s):
     same(code(told), "full")
 
 
+def test_a_growing_filter_that_cannot_grow_is_full(s):
+    """Its health is act until it has accepted a new key again."""
+    a = Asker(s)
+
+    def health(name):
+        return a.told("GET", f"{F}/{name}?examine=1", 200)["health"]
+
+    s.ask("CONFIG", "SET", "max-filter-memory", "200k")
+    s.ask("BF.RESERVE", "scaling", "0.01", "1000")
+    s.ask("CF.RESERVE", "doubling", "1000")
+    s.ask("CF.INSERT", "doubling", "ITEMS", *range(2000))
+    same([health(name)["status"] for name in ("scaling", "doubling")], ["fine", "fine"])
+    before = metrics_of(a)['bloomgate_service_inserts_total{result="rejected"}']
+    for start in range(0, 200000, 1000):
+        s.ask("BF.MADD", "scaling", *range(start, start + 1000))
+        s.ask("CF.INSERT", "doubling", "ITEMS", *range(start, start + 1000))
+    for name in ("scaling", "doubling"):
+        told = a.told("GET", f"{F}/{name}?examine=1", 200)
+        assert told["counters"]["refused"] > 0, told
+        same((told["health"]["status"], told["health"]["reasons"][0]["code"]), ("act", "full"))
+        assert "cannot grow" in told["health"]["reasons"][0]["text"], told
+    wait_for(lambda: metrics_of(a)['bloomgate_service_inserts_total{result="rejected"}'] > before, what="the metric")
+    same(s.ask("BF.ADD", "scaling", "0"), 0)  # proves nothing, because the key is present
+    same(health("scaling")["status"], "act")
+    s.ask("CONFIG", "SET", "max-filter-memory", "100M")
+    same((s.ask("BF.ADD", "scaling", "new"), s.ask("CF.ADD", "doubling", "new")), (1, 1))
+    same([health(name)["status"] for name in ("scaling", "doubling")], ["fine", "fine"])
+    s.ask("CONFIG", "SET", "max-filter-memory", "50%")
+
+
 # ---- Filters ------------------------------------------------------------------------------------
 
 
