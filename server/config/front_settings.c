@@ -149,6 +149,23 @@ bool front_settings_read(const struct settings_line *line, struct front_settings
     return !wrong;
 }
 
+struct cluster_options front_settings_options(const struct front_settings *front)
+{
+    return (struct cluster_options){ .nodes = front->nodes,
+                                     .user = front->user,
+                                     .password = front->password,
+                                     .password_file = front->password_file,
+                                     .tls = { .on = front->tls,
+                                              .ca = front->tls_ca,
+                                              .cert = front->tls_cert,
+                                              .key = front->tls_key,
+                                              .name = front->tls_name },
+                                     .connect = (uint32_t)(1000 * front->connect),
+                                     .timeout = (uint32_t)(1000 * front->timeout),
+                                     .patience = (uint32_t)(1000 * front->patience),
+                                     .replicas = (uint32_t)front->replicas };
+}
+
 /* ---- Copies ------------------------------------------------------------------------------------- */
 
 static const char **front_text(struct front_settings *front, size_t i)

@@ -6,6 +6,7 @@
 #ifndef SERVER_CONFIG_FRONT_SETTINGS_H
 #define SERVER_CONFIG_FRONT_SETTINGS_H
 
+#include "cluster_client.h"
 #include "config/settings.h"
 
 /* The strings point into the parsed line, or are copies (front_settings_copy). */
@@ -23,6 +24,9 @@ struct front_settings {
 /* Parses a line. On failure, returns false and stores the reason in `why`. */
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
+
+/* Returns the options for a client of the cluster. Its strings belong to `front`. */
+struct cluster_options front_settings_options(const struct front_settings *front);
 
 /* Copies settings, including their strings. Returns false if out of memory. The caller must free
  * `to` in either case. */

@@ -396,8 +396,11 @@ static int settings_start(struct settings_store *store, enum settings_action act
     int code = SETTINGS_BAD;
     if (settings_draft_init(&draft, settings_tell_start, store)) {
         code = settings_read_all(store, &draft);
-        if (code == SETTINGS_RUN && action == ACTION_CHECK) {
-            code = settings_check_done(store);
+        if (action == ACTION_CHECK) {
+            settings_check_files(&draft);
+            code = code != SETTINGS_RUN ? code
+                   : draft.mistakes     ? SETTINGS_BAD
+                                        : settings_check_done(store);
         }
         if (code == SETTINGS_RUN && !settings_publish(store, &draft)) {
             code = SETTINGS_BAD;

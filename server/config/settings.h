@@ -368,6 +368,15 @@ bool settings_check(struct settings_draft *draft, const struct command *const *f
                     size_t n);
 void settings_check_limits(struct settings_draft *draft);
 
+/* Reports the problems that a start would have with the data directory, the keyring, the files that
+ * the service writes, and the files of sharded filters. Creates and changes nothing. */
+void settings_check_files(struct settings_draft *draft);
+
+struct stat;
+/* Returns whether a data directory with these attributes is safe. If not, sets `why`. */
+bool settings_check_folder(const char *dir, const struct stat *info,
+                           char why[SETTINGS_WHY]);
+
 /* Returns whether `address`, a value of the `bind` option, is a loopback address (127.0.0.0/8, ::1
  * or "localhost"). */
 bool settings_is_loopback(const char *address);

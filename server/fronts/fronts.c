@@ -12,26 +12,6 @@
 
 /* ---- Life --------------------------------------------------------------------------------------- */
 
-static struct cluster_options front_options(struct front *front, int stop)
-{
-    const struct front_settings *s = &front->settings;
-    return (struct cluster_options){ .nodes = s->nodes,
-                                     .user = s->user,
-                                     .password = s->password,
-                                     .password_file = s->password_file,
-                                     .tls = { .on = s->tls,
-                                              .ca = s->tls_ca,
-                                              .cert = s->tls_cert,
-                                              .key = s->tls_key,
-                                              .name = s->tls_name },
-                                     .connect = (uint32_t)(1000 * s->connect),
-                                     .timeout = (uint32_t)(1000 * s->timeout),
-                                     .patience = (uint32_t)(1000 * s->patience),
-                                     .replicas = (uint32_t)s->replicas,
-                                     .stop_fd = stop,
-                                     .tally = &front->tally };
-}
-
 static bool front_init(struct front *front, const struct front_settings *from, int stop,
                        char why[SETTINGS_WHY])
 {
@@ -42,7 +22,9 @@ static bool front_init(struct front *front, const struct front_settings *from, i
     front->shard = calloc(front->shards, sizeof *front->shard);
     front->witnessed = calloc(front->shards, sizeof *front->witnessed);
     front->name_len = strlen(from->name);
-    front->options = front_options(front, stop);
+    front->options = front_settings_options(&front->settings);
+    front->options.stop_fd = stop;
+    front->options.tally = &front->tally;
     if (!copied || !front->shard || !front->witnessed) {
         (void)snprintf(why, SETTINGS_WHY, "out of memory");
         return false;

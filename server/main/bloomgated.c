@@ -2,8 +2,10 @@
 #include "core/server.h"
 #include "main/run.h"
 #include "main/startup.h"
+#include "text.h"
 #include "util/log.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -72,8 +74,8 @@ int main(int argc, char **argv)
     const struct settings *settings = settings_now(store);
     if (!log_open(settings->log_file, (enum log_format)settings->log_format,
                   (enum log_level)settings->log_level)) {
-        (void)snprintf(why, sizeof why, "cannot open log-file '%.200s'",
-                       settings->log_file);
+        (void)snprintf(why, sizeof why, "log-file: cannot write %.200s: %s",
+                       settings->log_file, text_errno(errno));
         return main_fail(why);
     }
     settings_doubts(store, main_doubt, NULL);

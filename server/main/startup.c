@@ -122,12 +122,7 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY])
     if (stat(dir, &info) != 0) {
         return startup_wrong(why, "dir: cannot read the directory", dir);
     }
-    if (!S_ISDIR(info.st_mode) || (info.st_mode & S_IWOTH)) {
-        (void)snprintf(
-            why, SETTINGS_WHY,
-            "dir: found %.200s with mode %04o, expected a directory that is not "
-            "world-writable",
-            dir, (unsigned)(info.st_mode & 07777));
+    if (!settings_check_folder(dir, &info, why)) {
         return false;
     }
     const int n = snprintf(path, sizeof path, "%s/.lock", dir);

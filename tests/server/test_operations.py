@@ -117,6 +117,55 @@ def mistakes_and_exit_codes():
 
 
 @test
+def files_are_checked_without_creating_them():
+    """--check-config reports everything that a start would refuse, at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        def path(name):
+            return os.path.join(folder, name)
+
+        for name, text in (("file", "text\n"), ("open", ""), ("password", "secret\n")):
+            with open(path(name), "w", encoding="ascii") as f:
+                f.write(text)
+            os.chmod(path(name), 0o644 if name == "open" else 0o600)
+        os.mkdir(path("shared"))
+        os.chmod(path("shared"), 0o777)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        "/CN=x", "-keyout", path("key"), "-out", path("cert")], check=True, capture_output=True)
+        sharded = f"sharded {{}} nodes=h:1 tls=yes tls-cert={path('cert')} tls-key="
+        good = {"dir": path("new/data"), "keyring": path("new/secrets/keyring"), "log-file": path("log"), "pid-file": path("pid"),
+                "sharded": f"{sharded.format('s')}{path('key')} user=u password-file={path('password')}"}
+        cases = (({}, []),
+                 ({"dir": path("file/data")}, ["dir: cannot create "]),
+                 ({"dir": path("file")}, ["dir: found "]),
+                 ({"dir": path("shared")}, ["not world-writable"]),
+                 ({"keyring": path("file")}, ["keyring: cannot open "]),
+                 ({"keyring": path("open")}, ["keyring: cannot open "]),
+                 ({"keyring": path("file/keyring")}, ["keyring: cannot "]),
+                 ({"log-file": path("none/log"), "pid-file": path("shared")},
+                  ["log-file: cannot write ", "No such file or directory", "pid-file: cannot write ", "Is a directory"]),
+                 ({"sharded": f"{sharded.format('a')}{path('file')}\n{sharded.format('b')}{path('key')} password-file={path('none')}"},
+                  ["bloomgate.conf:5: sharded a: tls-key", "bloomgate.conf:6: sharded b: password-file: "]),
+                 ({"dir": path("file"), "keyring": path("file"), "port": "x"}, ["port: found 'x'", "dir: found ", "keyring: cannot open "]))
+        before = sorted(os.listdir(folder))
+        for changes, expected in cases:
+            settings = {**good, **changes}
+            with tempfile.NamedTemporaryFile("w", prefix="bloomgate.conf", delete=False) as f:
+                f.write("".join(f"{value if name == 'sharded' else f'{name} {value}'}\n" for name, value in settings.items()))
+            done = run(f.name, "--check-config")
+            os.unlink(f.name)
+            said = done.stderr.replace(f.name, "bloomgate.conf")
+            assert done.returncode == (3 if expected else 0), (changes, done)
+            assert all(text in said for text in expected) and bool(said) == bool(expected), (expected, said)
+            assert sorted(os.listdir(folder)) == before, "the check created a file"
+        if os.geteuid() == 0:  # root cannot tell whether the service's user can open its keyring
+            os.chown(path("open"), 6420, 6420)
+            done = run("--check-config", f"--dir={path('new')}", f"--keyring={path('open')}")
+            assert (done.returncode, "belongs to user 6420, so it was not checked" in done.stderr) == (0, True), done
+        done = run(f"--log-file={path('none/log')}", f"--dir={path('new')}")
+        assert done.returncode == 1 and "none/log: No such file or directory" in done.stderr, done
+
+
+@test
 def hashed_password_is_taken():
     done = run("--hash-password", stdin="pear\n")
     assert done.returncode == 0 and re.fullmatch(r"\$scrypt\$ln=14,r=8,p=1\$[\w+/]{22}\$[\w+/]{43}\n", done.stdout)
@@ -167,7 +216,7 @@ def shipped_values(path, conf):
     include = "include /etc/bloomgate/bloomgate.conf\n"
     assert text.endswith(include), "the configuration must come last to override the defaults"
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("defaults.conf", text.replace(include, "include bloomgate.conf\n")), ("bloomgate.conf", conf)):
+        for name, content in (("defaults.conf", text.replace(include, "include bloomgate.conf\n").replace("/var/lib", folder)), ("bloomgate.conf", conf)):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
                 f.write(content)
         done = run(os.path.join(folder, "defaults.conf"), "--check-config")
