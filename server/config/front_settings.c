@@ -106,47 +106,52 @@ static bool front_is_name(const char *name)
     return n >= 1 && n <= 100 && strspn(name, allowed) == n;
 }
 
-/* Returns why the settings are inconsistent, or NULL if they are consistent. */
-static const char *front_contradiction(const struct front_settings *front)
+/* Reports inconsistent settings. If not `whole`, a setting is invalid, and checks whose result may be
+ * a consequence are left out. */
+static void front_contradictions(const struct front_settings *front, bool whole,
+                                 char why[SETTINGS_WHY])
 {
-    if (!front_is_name(front->name)) {
-        return "name: expected 1 to 100 letters, digits and - _ . : / @ + ~";
+    const bool password = front->password || front->password_file;
+    const struct {
+        bool wrong;
+        const char *message;
+    } checks[] = {
+        { !front_is_name(front->name),
+          "name: expected 1 to 100 letters, digits and - _ . : / @ + ~" },
+        { !front->nodes, "nodes is missing; set nodes=HOST:PORT,..." },
+        { whole && front->password && front->password_file,
+          "password and password-file cannot be combined" },
+        { whole && front->user && !password,
+          "user requires password-file or password" },
+        { whole && !front->tls
+              && (front->tls_ca || front->tls_cert || front->tls_key
+                  || front->tls_name),
+          "tls-ca, tls-cert, tls-key and tls-name require tls=yes" },
+        { whole && !front->tls_cert != !front->tls_key,
+          "tls-cert and tls-key must be set together" },
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        if (checks[i].wrong) {
+            settings_join(why, checks[i].message);
+        }
     }
-    if (!front->nodes) {
-        return "nodes is missing; set nodes=HOST:PORT,...";
-    }
-    if (front->password && front->password_file) {
-        return "password and password-file cannot be combined";
-    }
-    if (front->user && !front->password && !front->password_file) {
-        return "user requires password-file or password";
-    }
-    if (!front->tls
-        && (front->tls_ca || front->tls_cert || front->tls_key || front->tls_name)) {
-        return "tls-ca, tls-cert, tls-key and tls-name require tls=yes";
-    }
-    if (!front->tls_cert != !front->tls_key) {
-        return "tls-cert and tls-key must be set together";
-    }
-    return NULL;
 }
 
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY])
 {
+    char one[SETTINGS_WHY];
     *front = (struct front_settings){
         .name = line->words[0], .shards = 16, .timeout = 1, .patience = 2
     };
+    why[0] = 0;
     for (size_t i = 1; i < line->count; i++) {
-        if (!front_read_word(line->words[i], front, why)) {
-            return false;
+        if (!front_read_word(line->words[i], front, one)) {
+            settings_join(why, one);
         }
     }
-    const char *wrong = front_contradiction(front);
-    if (wrong) {
-        (void)snprintf(why, SETTINGS_WHY, "%s", wrong);
-    }
-    return !wrong;
+    front_contradictions(front, !*why, why);
+    return !*why;
 }
 
 struct cluster_options front_settings_options(const struct front_settings *front)

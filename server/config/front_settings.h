@@ -21,7 +21,7 @@ struct front_settings {
     bool closed; /* unanswered lookups fail with an error instead of "maybe" */
 };
 
-/* Parses a line. On failure, returns false and stores the reason in `why`. */
+/* Parses a line. On failure, returns false and stores the reasons in `why`. */
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
 

@@ -327,29 +327,59 @@ bg_err gate_settings_copy(struct gate_settings *to, const struct gate_settings *
     return BG_OK;
 }
 
-bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info)
+/* Reports the required settings that are missing. */
+static void gate_settings_missing(const struct gate_settings *settings,
+                                  source_tell *tell, void *context)
 {
-    if (!settings->name || !gate_settings_is_name(settings->name)) {
-        return source_error(info, BG_EINVAL, "name of a gate",
-                            "1 to 40 letters, digits, '-', '_' and '.'", "%s",
-                            settings->name ? settings->name : "nothing");
-    }
+    bg_errinfo info;
     for (size_t i = 0; i < SETTINGS; i++) {
         const struct setting *s = &settings_table[i];
         if (!s->fallback && !**(char **)setting_place(settings, s)) {
-            return source_error(info, BG_EINVAL, s->name, s->summary, "nothing");
+            (void)source_error(&info, BG_EINVAL, s->name, s->summary, "nothing");
+            tell(context, &info);
         }
     }
+}
+
+void gate_settings_mistakes(const struct gate_settings *settings, bool whole,
+                            source_tell *tell, void *context)
+{
     const struct source_settings how = gate_settings_source(settings);
-    struct source *source;
-    bg_err err = source_create(&how, &source, info);
-    if (!err && source_is_followed(source) && settings->max_lag < 2 * settings->poll) {
-        err =
-            source_error(info, BG_EINVAL, "max-lag", "at least twice the value of poll",
-                         "%gs", settings->max_lag);
+    bg_errinfo info;
+    if (!settings->name || !gate_settings_is_name(settings->name)) {
+        (void)source_error(&info, BG_EINVAL, "name of a gate",
+                           "1 to 40 letters, digits, '-', '_' and '.'", "%s",
+                           settings->name ? settings->name : "nothing");
+        tell(context, &info);
     }
-    source_free(source);
-    return err;
+    gate_settings_missing(settings, tell, context);
+    source_check(&how, tell, context);
+    if (whole && strcmp(settings->follow, "none") != 0
+        && settings->max_lag < 2 * settings->poll) {
+        (void)source_error(&info, BG_EINVAL, "max-lag",
+                           "at least twice the value of poll", "%gs",
+                           settings->max_lag);
+        tell(context, &info);
+    }
+}
+
+/* Keeps the first mistake. */
+static void gate_settings_first(void *context, const bg_errinfo *mistake)
+{
+    bg_errinfo *first = context;
+    if (!first->code) {
+        *first = *mistake;
+    }
+}
+
+bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info)
+{
+    bg_errinfo first = { .code = BG_OK };
+    gate_settings_mistakes(settings, true, gate_settings_first, &first);
+    if (first.code && info) {
+        *info = first;
+    }
+    return first.code;
 }
 
 struct source_settings gate_settings_source(const struct gate_settings *settings)

@@ -67,6 +67,11 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
 /* Checks that all required settings are present and that the settings are consistent. Does not connect. */
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
+/* Calls `tell` for each mistake that gate_settings_check would find. If not `whole`, some settings could not be set, and
+ * checks whose result may be a consequence are left out. */
+void gate_settings_mistakes(const struct gate_settings *settings, bool whole,
+                            source_tell *tell, void *context);
+
 /* These functions read row i of the table. gate_settings_name returns NULL after the last row. gate_settings_default
  * returns "" if there is no default, and NULL if the setting is required. */
 const char *gate_settings_name(size_t i);

@@ -219,8 +219,11 @@ void settings_listen(struct settings_store *store, settings_apply *apply,
  * using any settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
+/* Appends a message to others, separated by a semicolon. Leaves out a message that does not fit. */
+void settings_join(char why[SETTINGS_WHY], const char *message);
+
 /* Parses a line of settings->gates. The caller frees the result with gate_settings_free. On
- * failure, returns false and stores the reason in `why`. Never fails for lines from published
+ * failure, returns false and stores the reasons in `why`. Never fails for lines from published
  * settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);

@@ -390,36 +390,43 @@ static bool settings_gate_word(struct gate_settings *gate, const char *word,
     return !err;
 }
 
+void settings_join(char why[SETTINGS_WHY], const char *message)
+{
+    const size_t used = strlen(why), n = strlen(message);
+    if (used + n + 2 < SETTINGS_WHY) {
+        char *to = stpcpy(why + used, used ? "; " : "");
+        memcpy(to, message, n + 1);
+    }
+}
+
+/* Called by gate_settings_mistakes. */
+static void settings_gate_mistake(void *context, const bg_errinfo *mistake)
+{
+    settings_join(context, mistake->message);
+}
+
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY])
 {
+    char one[SETTINGS_WHY];
     bg_errinfo info;
+    bool whole = true;
     if (gate_settings_init(gate, line->words[0], &info)) {
         (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
         return false;
     }
-    bool good = true;
     why[0] = 0;
     for (size_t i = 1; i < line->count; i++) {
-        char one[SETTINGS_WHY];
-        const size_t used = strlen(why);
         if (!settings_gate_word(gate, line->words[i], one)) {
-            good = false;
-            if (used + strlen(one) + 2
-                < SETTINGS_WHY) { /* omit messages that do not fit */
-                char *to = stpcpy(why + used, used ? "; " : "");
-                memcpy(to, one, strlen(one) + 1);
-            }
+            whole = false;
+            settings_join(why, one);
         }
     }
-    if (good && gate_settings_check(gate, &info)) {
-        (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
-        good = false;
-    }
-    if (!good) {
+    gate_settings_mistakes(gate, whole, settings_gate_mistake, why);
+    if (*why) {
         gate_settings_free(gate);
     }
-    return good;
+    return !*why;
 }
 
 /* Checks that one more line is allowed and that its name is new. */

@@ -71,22 +71,20 @@ static const char *user_draft_name(const struct user_draft *draft)
     return draft->user->words[0];
 }
 
-/* Reports an invalid rule: "user alice: found '+bf.ad', expected ...". Returns false. */
+/* Reports an invalid rule: "found '+bf.ad', expected ...". Returns false. */
 static bool user_wrong(const struct user_draft *draft, const char *rule,
                        const char *expected, const char *near)
 {
-    (void)snprintf(draft->why, SETTINGS_WHY,
-                   "user %.60s: found '%.80s', expected %s%s%s%s",
-                   user_draft_name(draft), rule, expected,
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    (void)snprintf(draft->why, SETTINGS_WHY, "found '%.80s', expected %s%s%s%s", rule,
+                   expected, near ? "; did you mean " : "", near ? near : "",
+                   near ? "?" : "");
     return false;
 }
 
 /* Reports an error without the rule, which may contain a password. Returns false. */
 static bool user_wrong_hidden(const struct user_draft *draft, const char *wrong)
 {
-    (void)snprintf(draft->why, SETTINGS_WHY, "user %.60s: %s", user_draft_name(draft),
-                   wrong);
+    (void)snprintf(draft->why, SETTINGS_WHY, "%s", wrong);
     return false;
 }
 
@@ -232,9 +230,8 @@ static bool user_rule_password(const struct user_draft *draft, const char *rule)
     if (*rule == '$') {
         const char *wrong = password_read(rule, &password->hash);
         if (wrong) {
-            (void)snprintf(draft->why, SETTINGS_WHY,
-                           "user %.60s: invalid password hash: %s",
-                           user_draft_name(draft), wrong);
+            (void)snprintf(draft->why, SETTINGS_WHY, "invalid password hash: %s",
+                           wrong);
             return false;
         }
     } else {
@@ -398,19 +395,22 @@ struct user *user_create(const struct user_commands *commands,
                          char why[SETTINGS_WHY])
 {
     struct user *user = user_begin(commands, rates, words, count);
-    const struct user_draft draft = { user, marker, context, why };
+    char one[SETTINGS_WHY], all[SETTINGS_WHY] = "";
+    const struct user_draft draft = { user, marker, context, one };
     if (!user) {
         (void)snprintf(why, SETTINGS_WHY, "out of memory");
         return NULL;
     }
-    bool good = true;
     if (!*words[0] || strlen(words[0]) > USER_NAME_MAX) {
-        good = user_wrong_hidden(&draft, "a user name must have 1 to 255 bytes");
+        settings_join(all, "a user name must have 1 to 255 bytes");
     }
-    for (size_t i = 1; i < count && good; i++) {
-        good = user_rule(&draft, user->words[i]);
+    for (size_t i = 1; i < count; i++) {
+        if (!user_rule(&draft, user->words[i])) {
+            settings_join(all, one);
+        }
     }
-    if (!good) {
+    if (*all) {
+        (void)snprintf(why, SETTINGS_WHY, "user %.60s: %.900s", words[0], all);
         user_free(user);
         return NULL;
     }

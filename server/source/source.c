@@ -281,7 +281,8 @@ static bg_err source_copy(struct source *source, const struct source_settings *f
 /* Parses the key columns, and derives `lookup` if it is not specified. */
 static bg_err source_columns_parse(struct source *source, bg_errinfo *info)
 {
-    const bool postgres = source->ops == &source_postgres_ops;
+    /* If the URL is invalid, accepts what either database would. */
+    const bool postgres = source->ops != &source_sqlite_ops;
     const bg_err err =
         key_columns_parse(source->how.keys, postgres, &source->columns, info);
     if (err || *source->how.lookup) {
@@ -339,6 +340,42 @@ static bg_err source_prepare(struct source *source,
         err = source->pool ? BG_OK : source_no_memory(info);
     }
     return err;
+}
+
+/* Runs one check. Returns whether it passed. */
+static bool source_passes(bg_err (*check)(struct source *source, bg_errinfo *info),
+                          struct source *source, source_tell *tell, void *context)
+{
+    bg_errinfo info = { .code = BG_OK };
+    const bg_err err = check(source, &info);
+    if (err) {
+        tell(context, &info);
+    }
+    return !err;
+}
+
+void source_check(const struct source_settings *settings, source_tell *tell,
+                  void *context)
+{
+    struct source *source = source_make();
+    bg_errinfo info = { .code = BG_OK };
+    if (!source || source_copy(source, settings, &info)) {
+        (void)source_no_memory(&info);
+        tell(context, &info);
+        source_free(source);
+        return;
+    }
+    const struct source_settings *how = &source->how;
+    bool good = *how->url && source_passes(source_url_parse, source, tell, context);
+    good = *how->follow && source_passes(source_follow_parse, source, tell, context)
+           && good;
+    const bool columns =
+        *how->keys && source_passes(source_columns_parse, source, tell, context);
+    good = good && source_passes(source->ops->create, source, tell, context);
+    if (good && columns && source->mode->create) {
+        (void)source_passes(source->mode->create, source, tell, context);
+    }
+    source_free(source);
 }
 
 bg_err source_create(const struct source_settings *settings, struct source **source,

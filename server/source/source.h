@@ -116,6 +116,14 @@ struct source_listener {
 /* Returns the monotonic time in nanoseconds. */
 uint64_t source_now(void);
 
+/* Reports a mistake in the settings. */
+typedef void source_tell(void *context, const bg_errinfo *mistake);
+
+/* Calls `tell` for each mistake in the settings, without connecting. Skips `url`, `keys` and `follow` if they are empty,
+ * and checks that depend on a setting with a mistake. */
+void source_check(const struct source_settings *settings, source_tell *tell,
+                  void *context);
+
 /* Validates the settings and creates a source, without connecting. Errors: BG_EINVAL, BG_ENOMEM. */
 bg_err source_create(const struct source_settings *settings, struct source **source,
                      bg_errinfo *info);

@@ -400,6 +400,26 @@ TEST(lines__mistakes_of_gates)
         "conf:1: gate g: audit: found 2, expected a number from 0 to 1; unknown setting "
         "'sorce'; did you mean source=?; rate: found 5, expected a number from 1e-09 to "
         "0.5\n");
+    bad("gate g source=mysql:foo",
+        "conf:1: gate g: keys: found nothing, expected columns that hold the keys: "
+        "table(column), separated by commas; follow: found nothing, expected how changes "
+        "are detected: logical, changes or none; source: found mysql:foo, expected "
+        "sqlite:PATH, postgres://... or postgresql://...\n");
+    bad("gate g source=sqlite:x keys=t follow=nope foo=1",
+        "conf:1: gate g: unknown setting 'foo'; follow: found nope, expected logical, "
+        "changes or none; keys: found no '(' at: the end, expected table(column), or a "
+        "list such as users(email), aliases(alias)\n");
+    bad("gate g source=sqlite:x keys=t(k) follow=changes max-lag=x poll=6s",
+        "conf:1: gate g: max-lag: found x, expected a time such as 250ms, from 0.002s to "
+        "1e+06s\n"); /* the default of max-lag is not a mistake */
+    bad("sharded s replicas=x timeout=y tls=on tls-ca=z",
+        "conf:1: sharded s: replicas: expected 0 to 100; timeout: expected a time such as "
+        "1s, up to 60s; tls: expected no or yes; nodes is missing; set "
+        "nodes=HOST:PORT,...\n");
+    bad("sharded s user=u tls-key=z",
+        "conf:1: sharded s: nodes is missing; set nodes=HOST:PORT,...; user requires "
+        "password-file or password; tls-ca, tls-cert, tls-key and tls-name require "
+        "tls=yes; tls-cert and tls-key must be set together\n");
     bad("gate g" GATE "fail=maybe",
         "conf:1: gate g: fail: found maybe, expected open, closed\n");
     bad("gate g" GATE "\n\ngate g" GATE,

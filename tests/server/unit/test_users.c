@@ -267,6 +267,12 @@ TEST(rules__mistakes)
         { "user a $scrypt$hunter2",
           "conf:1: user a: invalid password hash: expected ln from 10 to 20, r from 1 to 32, p "
           "from 1 to 16, and at most 256 MiB of memory" },
+        { "user c on quota-memory=x hunter2 rate=z %Z~*",
+          "conf:1: user c: found 'quota-memory=x', expected a number such as 100, or a size such as "
+          "512Mi (0: no quota); unknown rule (hidden, because it may be a password); write passwords "
+          "as >PASSWORD, or hash them with --hash-password; found 'rate=z', expected a whole number "
+          "from 0 to 1e12; found '%Z~*', expected ~PATTERN, %R~PATTERN or %W~PATTERN (at most 1024 "
+          "bytes)" },
         { "user a $2b$hunter2",
           "conf:1: user a: invalid password hash: expected $scrypt$ln=14,r=8,p=1$SALT$HASH" },
         { "requirepass $hunter2",
