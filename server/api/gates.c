@@ -442,6 +442,28 @@ static void gates_write_row(struct json *json, const struct store_row *row)
     json_close(json, ']');
 }
 
+/* Reads the parameter `key`, which must occur once. */
+static bool gates_read_key(struct web_request *request, char room[HTTP_LINE_BYTES],
+                           bg_bytes *key)
+{
+    char other[HTTP_LINE_BYTES];
+    bg_bytes name, value;
+    size_t at = 0, n = 0;
+    enum http_found found;
+    while ((found = http_query_next(request->head, &at, other, &name, &value))
+           == HTTP_FOUND) {
+        n += name.len == 3 && memcmp(name.data, "key", 3) == 0;
+    }
+    if (found == HTTP_MALFORMED) {
+        return web_query_error(request);
+    }
+    if (n != 1) {
+        return web_error(request, 400, "bad_request",
+                         "key: found %zu keys, expected one percent-encoded key", n);
+    }
+    return http_parameter(request->head, "key", room, key) == HTTP_FOUND;
+}
+
 static void gates_get_row(struct web_request *request)
 {
     char room[HTTP_LINE_BYTES];
@@ -452,12 +474,8 @@ static void gates_get_row(struct web_request *request)
     if (!gates_name(request, &name) || !web_may(request, "BG.ROW")) {
         return;
     }
-    if (http_parameter(request->head, "key", room, &key) != HTTP_FOUND) {
-        web_error(request, 400, "bad_request",
-                  "key: missing or malformed; expected a percent-encoded key");
-        return;
-    }
-    if (gates_find_row(request, name, key, &row, &outcome)
+    if (gates_read_key(request, room, &key)
+        && gates_find_row(request, name, key, &row, &outcome)
         && web_json_begin(request, &json)) {
         json_text(&json, "outcome", bg_outcome_name(outcome));
         json_bool(&json, "present", outcome == BG_OUTCOME_PRESENT);

@@ -224,11 +224,13 @@ static bool keys_read_query(struct web_request *request, struct keys *keys,
         }
         values += value.len;
     }
-    if (found == HTTP_MALFORMED || keys->n == 0) {
-        return web_error(
-            request, 400, "bad_request",
-            "key: missing or malformed; expected ?key=KEY, percent-encoded "
-            "and repeated for more keys");
+    if (found == HTTP_MALFORMED) {
+        return web_query_error(request);
+    }
+    if (keys->n == 0) {
+        return web_error(request, 400, "bad_request",
+                         "key: missing; expected ?key=KEY, percent-encoded and "
+                         "repeated for more keys");
     }
     return true;
 }

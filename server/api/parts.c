@@ -205,6 +205,17 @@ void web_sweep(const char *folder)
 
 /* ---- Parameters -------------------------------------------------------------------------------- */
 
+bool web_query_error(struct web_request *request)
+{
+    char room[HTTP_LINE_BYTES];
+    bg_bytes name;
+    (void)http_query_malformed(request->head, room, &name);
+    return web_error(request, 400, "bad_request",
+                     "%.*s: invalid percent-encoding: a %% must be followed by two "
+                     "hexadecimal digits; write %%25 for a percent sign",
+                     (int)(name.len < 64 ? name.len : 64), (const char *)name.data);
+}
+
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there)
 {
@@ -212,9 +223,13 @@ bool web_text(struct web_request *request, const char *name, char *text, size_t 
     bg_bytes value;
     const enum http_found found = http_parameter(request->head, name, decoded, &value);
     *there = found == HTTP_FOUND;
-    if (found == HTTP_MALFORMED || (*there && value.len >= room)
-        || (*there && memchr(value.data, 0, value.len))) {
-        return web_error(request, 400, "bad_request", "%s: malformed value", name);
+    if (found == HTTP_MALFORMED) {
+        return web_query_error(request);
+    }
+    if (*there && (value.len >= room || memchr(value.data, 0, value.len))) {
+        return web_error(request, 400, "bad_request",
+                         "%s: the value contains a NUL or more than %zu bytes", name,
+                         room - 1);
     }
     if (*there) {
         memcpy(text, value.data, value.len);
@@ -303,7 +318,10 @@ bool web_parameter_name(struct web_request *request, const char *name,
 {
     const enum http_found found = http_parameter(request->head, name, text, value);
     *there = found == HTTP_FOUND;
-    if (found == HTTP_MALFORMED || (*there && !web_name_read(*value, room, value))) {
+    if (found == HTTP_MALFORMED) {
+        return web_query_error(request);
+    }
+    if (*there && !web_name_read(*value, room, value)) {
         return web_error(
             request, 400, "bad_request",
             "%s: malformed value; expected a name, or '=' followed by base64url", name);

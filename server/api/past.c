@@ -2,10 +2,12 @@
  * api/past.c - GET /api/v1/events (log.h) and /api/v1/history (history.h).
  */
 #include "api/handlers.h"
+#include "args.h"
 #include "core/server.h"
 #include "gates/gates.h"
 #include "util/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +206,18 @@ static bool history_subject(struct web_request *request, struct history_wanted *
     return true;
 }
 
+/* Rounds the period up to whole seconds. */
+static bool history_seconds(struct web_request *request, double period,
+                            uint64_t *seconds)
+{
+    if (!(period >= 1 && period <= 86400)) {
+        return web_error(request, 400, "bad_request",
+                         "seconds: found %g, expected a period from 1s to 24h", period);
+    }
+    *seconds = (uint64_t)ceil(period);
+    return true;
+}
+
 void history_get(struct web_request *request)
 {
     char text[HTTP_LINE_BYTES], room[HTTP_LINE_BYTES], list[1025];
@@ -211,6 +225,7 @@ void history_get(struct web_request *request)
     struct history_range range;
     struct json json;
     double *values = NULL;
+    double period = 0;
     uint64_t seconds = 0;
     bool has_list = false;
     size_t metrics[HISTORY_METRICS], n = 0;
@@ -218,7 +233,8 @@ void history_get(struct web_request *request)
                             &wanted.has_filter)
         || !web_text(request, "gate", wanted.gate, sizeof wanted.gate, &wanted.has_gate)
         || !web_text(request, "metric", list, sizeof list, &has_list)
-        || !web_count(request, "seconds", 1, 86400, 600, &seconds)
+        || !web_real(request, "seconds", args_seconds, 600, &period)
+        || !history_seconds(request, period, &seconds)
         || !history_subject(request, &wanted)
         || !history_metrics(request, wanted.name_of, list, has_list, metrics, &n)) {
         return;

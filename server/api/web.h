@@ -231,6 +231,9 @@ void web_json_filter(struct json *json, struct web_request *request,
 /* Responds with a filter that the user may read. Returns false after sending an error. */
 bool web_answer_filter(struct web_request *request, bg_bytes name, int status);
 
+/* Reports the first parameter with an invalid percent-encoding. Returns false. */
+bool web_query_error(struct web_request *request);
+
 /* Read query parameters: a number within bounds (default: `usual`), a flag or text. Numbers may have
  * units: web_count parses them with args_amount, and web_real with `parse`, a function of args.h.
  * These functions return false after sending a 400 response. */

@@ -87,6 +87,27 @@ enum http_found http_query_next(const struct http_request *r, size_t *at,
     return HTTP_FOUND;
 }
 
+bool http_query_malformed(const struct http_request *r, char room[HTTP_LINE_BYTES],
+                          bg_bytes *name)
+{
+    const char *text = r->head + r->query.at;
+    bg_bytes this_name, value;
+    size_t at = 0, before = 0;
+    enum http_found found;
+    while ((found = http_query_next(r, &at, room, &this_name, &value)) == HTTP_FOUND) {
+        before = at;
+    }
+    while (before < at && text[before] == '&') {
+        before++;
+    }
+    size_t n = 0;
+    while (before + n < at && text[before + n] != '=') {
+        n++;
+    }
+    *name = (bg_bytes){ text + before, n };
+    return found == HTTP_MALFORMED;
+}
+
 enum http_found http_parameter(const struct http_request *r, const char *name,
                                char room[HTTP_LINE_BYTES], bg_bytes *value)
 {

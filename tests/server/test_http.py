@@ -270,6 +270,12 @@ def test_numbers_with_units(s):
     plain = a.told("GET", "/api/v1/plan?items=3000000&error=0.001&queries_per_second=50000&absent_share=0.9&call_seconds=0.005", 200)
     same(a.told("GET", "/api/v1/plan?items=3M&error=0.1%25&queries_per_second=50k&absent_share=90%25&call_seconds=5ms", 200), plain)
     same(a.told("GET", "/api/v1/plan?items=3e6&error=1/1000&queries_per_second=50e3&absent_share=9/10&call_seconds=5000us", 200), plain)
+    for path in ("/api/v1/plan?items=1M&error=0.1%", "/api/v1/filters?kind=blocked&error=1%&limit=3", "/api/v1/history?filter=x&error=%z"):
+        told = a.told("GET", path, 400)["error"]["message"]
+        assert told.startswith("error: invalid percent-encoding") and "write %25" in told, told
+    same(a.told("GET", "/api/v1/history?seconds=1h", 200)["step"], a.told("GET", "/api/v1/history?seconds=3600", 200)["step"])
+    for bad in ("0.5", "25h", "x"):
+        a.ask("GET", f"/api/v1/history?seconds={bad}", 400)
     for bad in ("items=3X&error=0.1", "items=3M&error=101%25", "items=3M&error=1%25&call_seconds=5M"):
         a.ask("GET", f"/api/v1/plan?{bad}", 400)
 
@@ -1133,7 +1139,8 @@ def test_rows(program):
         same(code(a.told("GET", "/api/v1/gates/mute/row?key=a%40x", 422)), "not_supported")
         assert "rows=yes" in s.ask("BG.ROW", "mute", "a@x"), s.ask("BG.ROW", "mute", "a@x")
         a.ask("GET", "/api/v1/gates/users/row", 400)
-        a.ask("GET", "/api/v1/gates/users/row?key=%", 400)
+        for query, why in (("key=%", "key: invalid percent-encoding"), ("", "key: found 0 keys"), ("key=a&key=b", "key: found 2 keys")):
+            assert a.told("GET", f"/api/v1/gates/users/row?{query}", 400)["error"]["message"].startswith(why), query
         a.ask("GET", "/api/v1/gates/none/row?key=a", 404)
         Asker(s, "none:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 403)
         Asker(s, "rows:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 200)

@@ -637,6 +637,13 @@ TEST(http__parameters)
     CHECK_EQ(http_parameter(&r, "z", room, &value), HTTP_ABSENT);
     parse(&r, "GET /?a=%4&b=1 HTTP/1.0\r\n\r\n");
     CHECK_EQ(http_parameter(&r, "b", room, &value), HTTP_MALFORMED);
+    CHECK(http_query_malformed(&r, room, &name) && is(name, "a", 1));
+    parse(&r, "GET /?items=1M&&error=0.1%&kind=x HTTP/1.0\r\n\r\n");
+    CHECK(http_query_malformed(&r, room, &name) && is(name, "error", 5));
+    parse(&r, "GET /?b=1&%z HTTP/1.0\r\n\r\n");
+    CHECK(http_query_malformed(&r, room, &name) && is(name, "%z", 2));
+    parse(&r, "GET /?b=1 HTTP/1.0\r\n\r\n");
+    CHECK(!http_query_malformed(&r, room, &name));
     parse(&r, "GET / HTTP/1.0\r\n\r\n");
     CHECK_EQ(http_parameter(&r, "b", room, &value), HTTP_ABSENT);
 }
