@@ -232,22 +232,6 @@ static void report_rate_then(struct columns *table, const struct plan_row *row,
     }
 }
 
-/* Returns whether a filter is larger than the memory of the machine, if that is known. */
-static bool report_exceeds(const struct plan_rows *plans, const bg_plan *plan)
-{
-    const uint64_t memory = plans->ask.machine->memory_bytes;
-    return memory && plan->bytes > memory;
-}
-
-static const char *report_cache(const struct plan_rows *plans, const bg_plan *plan)
-{
-    static const char *const names[] = { "L1", "L2", "L3" };
-    const uint32_t level = plan->cache_level;
-    return report_exceeds(plans, plan) ? "none"
-           : level >= 1 && level <= 3  ? names[level - 1]
-                                       : "memory";
-}
-
 static void report_heads(const struct plan_rows *plans, struct columns *table)
 {
     columns_add(table, "", "kind", true);
@@ -281,7 +265,7 @@ static void report_row(const struct plan_rows *plans, const struct plan_row *row
     report_rate(table, plan->rate);
     report_rate_then(table, row, plan->rate_2x);
     report_rate_then(table, row, plan->rate_10x);
-    columns_set(table, report_cache(plans, plan));
+    columns_set(table, plan_fits_into(&plans->ask, plan));
     columns_real(table, 0, plan->lines_per_lookup);
     if (plan_has_queries(plans)) {
         columns_short(table, plan->calls_avoided);
@@ -374,7 +358,7 @@ static void report_memory(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->best.plan;
     char text[PLAN_TEXT];
-    if (report_exceeds(plans, plan)) {
+    if (plan_exceeds(&plans->ask, plan)) {
         (void)snprintf(
             text, sizeof text,
             "The filter does not fit in the machine's memory (%s); raise the rate%s "
@@ -567,7 +551,7 @@ static void plan_json_plan(struct json *json, const struct plan_rows *plans,
     json_real(json, "fill", plan->fill);
     plan_json_given(json, "target", plan->target);
     json_count(json, "cache_level", plan->cache_level);
-    json_text(json, "fits_into", report_cache(plans, plan));
+    json_text(json, "fits_into", plan_fits_into(&plans->ask, plan));
     json_count(json, "lines_per_lookup", plan->lines_per_lookup);
     if (plan_has_queries(plans)) {
         json_real(json, "calls_avoided_per_second", plan->calls_avoided);

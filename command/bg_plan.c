@@ -82,7 +82,7 @@ static void plan_tell(struct request *request, const bg_plan_request *ask,
     const bool queries = ask->queries_per_second > 0;
     const bool costs = ask->call_cost > 0 || ask->memory_cost > 0;
     reply_map(&request->reply,
-              12 + (size_t)(queries ? 2 : 0) + (size_t)costs + (size_t)is_chosen);
+              13 + (size_t)(queries ? 2 : 0) + (size_t)costs + (size_t)is_chosen);
     reply_entry_text(&request->reply, "kind", bg_kind_name(plan->kind));
     reply_entry_count(&request->reply, "bytes", plan->bytes);
     reply_entry_real(&request->reply, "bits_per_key", plan->bits_per_key);
@@ -93,6 +93,7 @@ static void plan_tell(struct request *request, const bg_plan_request *ask,
     reply_entry_real(&request->reply, "fill", plan->fill);
     reply_entry_count(&request->reply, "layers", plan->layers);
     reply_entry_count(&request->reply, "cache_level", plan->cache_level);
+    reply_entry_text(&request->reply, "fits_into", plan_fits_into(ask, plan));
     reply_entry_count(&request->reply, "lines_per_lookup", plan->lines_per_lookup);
     if (queries) {
         reply_entry_real(&request->reply, "calls_avoided", plan->calls_avoided);
@@ -125,10 +126,13 @@ void bgc_plan(struct request *request)
     enum { KINDS = sizeof kinds / sizeof *kinds };
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan chosen, plan;
+    bg_machine machine;
     bg_errinfo info = { 0 };
     if (!plan_read(request, &ask)) {
         return;
     }
+    (void)bg_machine_read(NULL, &machine, NULL); /* ignores an invalid variable */
+    ask.machine = &machine;
     const bg_err err = bg_plan_compute(&ask, &chosen, &info);
     if (err) {
         bgc_reply_spec_error(request, err, &info);

@@ -86,6 +86,21 @@ bool plan_takes_more(const struct plan_row *row, double rate_then)
            && (!(traits & BG_TRAIT_FILLS_UP) || rate_then < 1);
 }
 
+bool plan_exceeds(const bg_plan_request *ask, const bg_plan *plan)
+{
+    const uint64_t memory = ask->machine->memory_bytes;
+    return memory && plan->bytes > memory;
+}
+
+const char *plan_fits_into(const bg_plan_request *ask, const bg_plan *plan)
+{
+    static const char *const names[] = { "L1", "L2", "L3" };
+    const uint32_t level = plan->cache_level;
+    return plan_exceeds(ask, plan)    ? "none"
+           : level >= 1 && level <= 3 ? names[level - 1]
+                                      : "memory";
+}
+
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind)
 {
     for (size_t i = 0; i < plans->count; i++) {

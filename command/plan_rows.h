@@ -65,6 +65,13 @@ bool plan_is_sized(const bg_plan_request *ask);
  * keys. The predicted rate is 1 if a kind that can become full has no space for that many keys. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
+/* Returns whether a filter is larger than the memory of the machine, if that is known.
+ * ask->machine must be set. */
+bool plan_exceeds(const bg_plan_request *ask, const bg_plan *plan);
+
+/* Returns the smallest memory that holds the whole filter: L1, L2, L3, memory, or none. */
+const char *plan_fits_into(const bg_plan_request *ask, const bg_plan *plan);
+
 /* Returns the row for a kind, or NULL if the kind has no plan. */
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 

@@ -142,6 +142,7 @@ static void plan_figures(struct json *json, const struct plan_rows *plans,
     json_exact(json, "fill", plan->fill);
     web_json_known(json, "target", plan->target > 0, plan->target);
     json_count(json, "cache_level", plan->cache_level);
+    json_text(json, "fits_into", plan_fits_into(&plans->ask, plan));
     json_count(json, "lines_per_lookup", plan->lines_per_lookup);
     web_json_known(json, "calls_avoided", queries, plan->calls_avoided);
     web_json_known(json, "calls_wasted", queries, plan->calls_wasted);
@@ -242,13 +243,16 @@ static void plan_write(struct json *json, const struct plan_rows *plans, size_t 
 void plan_get(struct web_request *request)
 {
     struct json json;
+    bg_machine machine;
     uint64_t points = 0;
     struct plan_rows *plans = calloc(1, sizeof *plans);
     if (!plans) {
         web_error(request, 507, "out_of_memory", "out of memory");
         return;
     }
+    (void)bg_machine_read(NULL, &machine, NULL); /* ignores an invalid variable */
     plans->ask = (bg_plan_request)BG_PLAN_REQUEST_INIT;
+    plans->ask.machine = &machine;
     plans->words = plan_parameters;
     if (plan_read(request, &plans->ask, &points) && plan_check(request, &plans->ask)) {
         if (!plan_make_all(plans)) {

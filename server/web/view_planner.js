@@ -124,7 +124,7 @@ function answer({ data, local }, chosen) {
   return panel(best ? "Recommended" : "Plan", { class: "answer-panel", note: best ? undefined : "a different kind is recommended" },
     h("p", { class: "reason" }, badge(chosen, "accent"), " ", best ? data.recommended.reason.replace(/^\w+: /, "") : (plan.reason || "").replace(/^\w+: /, "")),
     h("div", { class: "numbers" },
-      line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), `fits in ${CACHES[plan.cache_level] || "memory"}`),
+      line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), PLACES[plan.fits_into]),
       line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), `${format.count(plan.k)} bits set per key`),
       line("Predicted rate", figure("plan_rate", plan.rate, format.rate), format.oneIn(plan.rate)),
       line("Lines per lookup", figure("plan_lines", plan.lines_per_lookup, format.count), "cache lines, for a key that may be present"),
@@ -133,7 +133,10 @@ function answer({ data, local }, chosen) {
     h("pre", { class: "paste", tabindex: "0", "aria-label": "Command that creates this filter" }, h("code", null, creation(plan, local))));
 }
 
-const CACHES = { 1: "the L1 cache", 2: "the L2 cache", 3: "the L3 cache", 4: "main memory only" };
+const PLACES = {
+  L1: "fits in the L1 cache", L2: "fits in the L2 cache", L3: "fits in the L3 cache", memory: "fits in main memory only",
+  none: "does not fit in the machine's memory",
+};
 
 function creation(plan, local) {
   const items = Math.round(local.items * local.growth);

@@ -276,6 +276,8 @@ def test_numbers_with_units(s):
     same(a.told("GET", "/api/v1/history?seconds=1h", 200)["step"], a.told("GET", "/api/v1/history?seconds=3600", 200)["step"])
     for bad in ("0.5", "25h", "x"):
         a.ask("GET", f"/api/v1/history?seconds={bad}", 400)
+    huge = a.told("GET", "/api/v1/plan?items=1e15&error=1%25", 200)
+    same({kind["fits_into"] for kind in huge["kinds"] if kind["possible"]}, {"none"})
     for bad in ("items=3X&error=0.1", "items=3M&error=101%25", "items=3M&error=1%25&call_seconds=5M"):
         a.ask("GET", f"/api/v1/plan?{bad}", 400)
 

@@ -769,6 +769,10 @@ TEST(bg__plans)
     CHECK_NEAR(field_real(&h, "calls_avoided"), 890, 0.02);
     CHECK(field_real(&h, "cost") > 0);
     CHECK_STR(field(&h, "kind")->bytes, "quotient");
+    run(&h, NULL, "BG.PLAN 100 0.01 KIND blocked");
+    CHECK_STR(field(&h, "fits_into")->bytes, "L1");
+    run(&h, NULL, "BG.PLAN 1e15 0.01 KIND blocked"); /* 1.1 PiB */
+    CHECK_STR(field(&h, "fits_into")->bytes, "none");
     run(&h, NULL, "BG.PLAN 1000000 0.01 GROWTH 2 CALLTIME 0.005 LATENCY 0.0001");
     run(&h, NULL, "BG.PLAN 10 1e-9"); /* some kinds cannot */
     CHECK(strstr(h.text, "$error $ERROR: found 1e-09") != NULL);

@@ -418,7 +418,9 @@ def plan(query):
         wasted = qps * absent * got if qps else None
         kinds.append({"kind": kind, "possible": True, "problem": None, "items": sized, "bytes": size, "bits_per_key": size * 8 / sized, "k": max(1, round(-math.log2(error))),
                       "units": size // 64, "layers": 8 if kind == "window" else 1, "rate": got, "rate_2x": rate_with(kind, b, got, 2.0), "rate_10x": rate_with(kind, b, got, 10.0),
-                      "fill": 0.5, "target": error, "cache_level": 1 if size < 32768 else 2 if size < 2 ** 20 else 3 if size < 2 ** 25 else 4, "lines_per_lookup": LINES.get(kind, 1),
+                      "fill": 0.5, "target": error, "cache_level": 1 if size < 32768 else 2 if size < 2 ** 20 else 3 if size < 2 ** 25 else 4,
+                      "fits_into": "L1" if size < 32768 else "L2" if size < 2 ** 20 else "L3" if size < 2 ** 25 else "memory" if size < 2 ** 40 else "none",
+                      "lines_per_lookup": LINES.get(kind, 1),
                       "calls_avoided": qps * absent * (1 - got) if qps else None, "calls_wasted": wasted,
                       "cost": (memory or 0) * size / 2 ** 30 + (call or 0) * (wasted or 0) if memory or call else None,
                       "reason": f"{kind}: {max(1, round(-math.log2(error)))} bits per key", "can": [c for c in CAN[kind] if c not in ("clear", "add")]})
