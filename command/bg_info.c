@@ -211,7 +211,7 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->loading = load_is_under_way(object);
     facts->whole = object_is_whole(object);
     facts->loading = facts->loading && !facts->whole;
-    facts->capacity = object_capacity(object);
+    facts->capacity = object_design(object);
     facts->bytes = object_bytes(object);
     facts->layers = object_layers(object);
     (void)load_progress(object, &facts->done, &facts->total);

@@ -524,6 +524,20 @@ uint64_t object_capacity(const struct object *object)
                         : object_foreign_about(object).design;
 }
 
+static uint64_t object_design_of(const bg_filter *filter)
+{
+    bg_filter_info about = { .struct_size = sizeof about };
+    return bg_filter_sample_info(filter, 1, &about) ? 0 : about.design_items;
+}
+
+uint64_t object_design(const struct object *object)
+{
+    const uint64_t design = object->slot && !object_grows(object)
+                                ? object_sum(object, false, object_design_of)
+                                : 0;
+    return design ? design : object_capacity(object);
+}
+
 static uint64_t object_layers_of(const bg_filter *filter)
 {
     return bg_filter_layers(filter);

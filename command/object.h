@@ -382,7 +382,14 @@ uint64_t object_bytes(const struct object *object);
 /* Returns an upper estimate of the memory that the object uses in addition to object_bytes: its slot
  * and the handles of its filters. The struct itself is not included. */
 uint64_t object_overhead(const struct object *object);
+
+/* Returns the number of keys at which the object is full or, if it grows, grows next. This can be
+ * more than it was designed for: tables of fingerprints have more slots. */
 uint64_t object_capacity(const struct object *object);
+
+/* Returns the number of keys that the object was designed for, which is what users see as its
+ * capacity. For objects that grow, or were designed for a size in bytes, it is object_capacity. */
+uint64_t object_design(const struct object *object);
 
 /* Returns whether the object grows when it is full, in which case its capacity is not a limit. */
 bool object_grows(const struct object *object);

@@ -28,7 +28,7 @@ uint64_t filter_capacity(const struct object *object, const struct figures *figu
         return 0;
     }
     return figures->examined && figures->health.capacity ? figures->health.capacity
-                                                         : object_capacity(object);
+                                                         : object_design(object);
 }
 
 void filter_sum(struct filter_sums *sums, const struct object *object,

@@ -329,6 +329,20 @@ def test_rates_are_compared_with_the_requested_rate(s):
         same(metrics_of(a)[f'bloomgate_filter_target_fpr_ratio{{filter="{name}"}}'], now["target"])
 
 
+def test_every_capacity_is_the_designed_one(s):
+    """Tables of fingerprints have more slots than keys that they are designed for."""
+    a = Asker(s)
+    for kind in ("blocked", "counting", "cuckoo", "quotient", "window"):
+        s.ask("BG.CREATE", kind, "KIND", kind, "CAPACITY", "1000")
+    s.ask("CF.RESERVE", "fixed", "1000", "EXPANSION", "0")
+    a.told("PUT", f"{F}/uploaded/file", 201, a.told("GET", f"{F}/cuckoo/file", 200), kind="application/octet-stream")
+    for name in ("blocked", "counting", "cuckoo", "quotient", "window", "fixed", "uploaded"):
+        answer = s.ask("BG.INFO", name)
+        said = [dict(zip(answer[::2], answer[1::2]))[b"capacity"], a.told("GET", f"{F}/{name}", 200)["capacity"],
+                metrics_of(a)[f'bloomgate_filter_capacity_items{{filter="{name}"}}']]
+        same((name, said), (name, [1000] * 3))
+
+
 def test_filters_that_grow_are_never_full(s):
     a = Asker(s)
     for i in range(3000):
