@@ -149,7 +149,11 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
     }
     json_count(json, "rebuilds", about->builds);
     json_count(json, "rebuilds_failed", about->build_failures);
-    json_text(json, "last_failure", about->build_text[0] ? about->build_text : NULL);
+    /* without its source, the gate cannot start its first build */
+    const bool waits = !about->source_up && !about->build_time;
+    const char *failure =
+        waits && !about->build_text[0] ? about->source_text : about->build_text;
+    json_text(json, "last_failure", failure[0] ? failure : NULL);
 }
 
 /* Returns the reason why the source cannot be used, without the prefix "source: ". */
@@ -184,7 +188,8 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     if (stats->drifting) {
         health_reason(&r, HEALTH_WATCH, "drifting",
                       "there are more false positives than the fill level explains: "
-                      "some absent keys are queried repeatedly");
+                      "some absent keys are queried repeatedly, or rows were deleted, "
+                      "whose keys stay in the filter until it is rebuilt");
     }
     health_write(json, &r);
 }

@@ -41,6 +41,8 @@
 #define LIFE_MINUTE (60 * LIFE_SECOND)
 #define LIFE_HOUR   (60 * LIFE_MINUTE)
 
+enum { LIFE_TELLS = 4 }; /* maximum number of reasons reported per minute */
+
 /* ---- The listener -------------------------------------------------------------------------- */
 
 /* Starts epoch needed + 1. The filter is not trusted until it is rebuilt (T1). */
@@ -116,17 +118,21 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports that the source is lost, and that it is back. While the source stays lost, a new reason is reported at most
- * once a minute. The first connection is not a recovery, so it is not reported. */
+/* Reports that the source is lost, and that it is back. While the source stays lost, up to LIFE_TELLS new reasons are
+ * reported per minute. The first connection is not a recovery, so it is not reported. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
     (void)pthread_mutex_lock(&gate->lock);
     const uint64_t now = source_now();
-    const bool changed =
+    const bool first =
         gate->source_up != up || (!up && now > gate->source_told + LIFE_MINUTE);
+    const bool changed = first
+                         || (!up && strcmp(gate->source_text, why) != 0
+                             && gate->source_tells < LIFE_TELLS);
     gate->source_up = up;
-    gate->source_told = changed ? now : gate->source_told;
+    gate->source_told = first ? now : gate->source_told;
+    gate->source_tells = first ? 1 : gate->source_tells + changed;
     (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
     (void)pthread_mutex_unlock(&gate->lock);
     if (changed) {

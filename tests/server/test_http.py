@@ -1008,6 +1008,7 @@ def test_misconfigured_gates(program):
         same((gate["source"]["state"], gate["health"]["status"]), ("down", "act"))
         assert "no such table" in gate["health"]["reasons"][0]["text"], gate["health"]
         assert "source: source:" not in gate["health"]["reasons"][0]["text"], gate["health"]
+        assert "no such table" in gate["last_failure"], gate
 
 
 @alone
@@ -1187,7 +1188,11 @@ def test_gate_events_are_warnings_only_for_problems(program):
         same(events("info", "source_back"), [])
         same(events("warning", ""), [])
         os.rename(path, path + ".away")
-        wait_for(lambda: events("warning", "source_lost"), what="the loss of the database")
+        lost = wait_for(lambda: events("warning", "source_lost"), what="the loss of the database")
+        with open(path, "w", encoding="ascii") as file:  # the reason changes
+            file.write("not a database" * 100)
+        wait_for(lambda: len({e["message"] for e in events("warning", "source_lost")}) > len(lost), what="the second reason")
+        os.remove(path)
         os.rename(path + ".away", path)
         wait_for(lambda: events("info", "source_back"), what="the return of the database")
         same(events("warning", "source_back"), [])
