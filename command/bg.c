@@ -7,6 +7,7 @@
 #include "dump.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define BG_WRITE     (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
 #define BG_ADDS      (BG_WRITE | COMMAND_CLAIMS)
@@ -236,23 +237,35 @@ static bool bgc_help_tells(const struct command *c, const struct host_ops *ops)
     }
 }
 
+/* Sends the syntax and the summary of the commands whose names start with BG., or counts them if
+ * `reply` is NULL. */
+static size_t bgc_help_list(const struct command *c, const struct host_ops *ops,
+                            struct reply *reply)
+{
+    char line[600];
+    size_t n = 0;
+    for (; c && c->name; c++) {
+        if (strncmp(c->name, "BG.", 3) != 0 || !bgc_help_tells(c, ops)) {
+            continue;
+        }
+        n++;
+        if (reply) {
+            (void)snprintf(line, sizeof line, "%s%s%s", c->name,
+                           c->syntax[0] ? " " : "", c->syntax);
+            reply_text(reply, line);
+            (void)snprintf(line, sizeof line, "    %s.", c->summary);
+            reply_text(reply, line);
+        }
+    }
+    return n;
+}
+
 void bgc_help(struct request *request)
 {
     const struct host_ops *ops = request->host->ops;
-    size_t n = 0;
-    for (const struct command *c = bg_commands; c->name; c++) {
-        n += bgc_help_tells(c, ops);
-    }
+    const size_t n =
+        bgc_help_list(bg_commands, ops, NULL) + bgc_help_list(ops->commands, ops, NULL);
     reply_array(&request->reply, 2 * n);
-    for (const struct command *c = bg_commands; c->name; c++) {
-        char line[600];
-        if (!bgc_help_tells(c, ops)) {
-            continue;
-        }
-        (void)snprintf(line, sizeof line, "%s%s%s", c->name, c->syntax[0] ? " " : "",
-                       c->syntax);
-        reply_text(&request->reply, line);
-        (void)snprintf(line, sizeof line, "    %s.", c->summary);
-        reply_text(&request->reply, line);
-    }
+    (void)bgc_help_list(bg_commands, ops, &request->reply);
+    (void)bgc_help_list(ops->commands, ops, &request->reply);
 }

@@ -161,6 +161,9 @@ struct host_ops {
     /* Logs that the client receives the secret of the filter `name`: the client's user and address,
      * and the name, but never the secret. */
     void (*disclose)(struct host *host, bg_bytes name);
+
+    /* The host's own commands, or NULL. BG.HELP lists those whose names start with BG. */
+    const struct command *commands;
 };
 
 struct host {

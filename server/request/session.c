@@ -476,6 +476,7 @@ static const struct host_ops session_ops = {
     .path = session_host_path,
     .number = session_host_number,
     .disclose = session_host_disclose,
+    .commands = scan_commands,
 };
 
 /* ---- Creating and freeing ---------------------------------------------------------------- */

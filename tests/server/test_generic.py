@@ -596,6 +596,8 @@ def test_help(s):
         assert lines[0] == Status(f"{name} <subcommand> [<arg> [value] [opt] ...]. "
                                   "Subcommands are:")
         assert len(lines) % 2 == 1 and lines[-2] == Status("HELP")
+    listed = {line.decode().split()[0] for line in s.ask("BG.HELP")[::2]}
+    assert listed == {name.decode().upper() for name in s.ask("COMMAND", "LIST") if name.lower().startswith(b"bg.")}
 
 
 def test_config(s):
