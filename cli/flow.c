@@ -81,6 +81,23 @@ static int flow_report_missing(const struct flow *flow)
     return CLI_OK;
 }
 
+/* Reports records that were skipped. If no record is valid, an option is wrong. Returns an exit
+ * code. */
+static int flow_report_skipped(const struct flow *flow)
+{
+    const struct key_oddities *odd = &flow->odd;
+    if (flow->keys == 0 && !flow->resumed) {
+        return say_data("none of the records (%s) is valid; check %s",
+                        COUNT_TEXT(odd->skipped),
+                        odd->cr                  ? "--crlf"
+                        : flow->format->json.set ? "the path"
+                                                 : "--as");
+    }
+    say_note("invalid records skipped: %s of %s", COUNT_TEXT(odd->skipped),
+             COUNT_TEXT(flow->keys + odd->skipped));
+    return CLI_OK;
+}
+
 /* Reports keys that may be due to an incorrect option. Empty lines are common in text, so they are
  * reported only where they matter. Returns an exit code. */
 static int flow_report_odd(const struct flow *flow)
@@ -89,14 +106,13 @@ static int flow_report_odd(const struct flow *flow)
     int code = CLI_OK;
     if (odd->cr) {
         say_note("keys that end with CR: %s of %s; if lines end with CR LF, use --crlf",
-                 COUNT_TEXT(odd->cr), COUNT_TEXT(flow->keys));
+                 COUNT_TEXT(odd->cr), COUNT_TEXT(flow->keys + odd->skipped));
     }
     if (odd->missing) {
         code = flow_report_missing(flow);
     }
-    if (odd->skipped) {
-        say_note("invalid records skipped: %s of %s", COUNT_TEXT(odd->skipped),
-                 COUNT_TEXT(flow->keys + odd->skipped));
+    if (odd->skipped && !code) {
+        code = flow_report_skipped(flow);
     }
     if (flow->headed) {
         say_note("the first record seems to be a header; if it is not a key, use "

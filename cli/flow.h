@@ -84,7 +84,8 @@ unsigned flow_threads(uint64_t wanted);
  * flow_run processes one leg, which is a section of the input. It returns when the leg or the input
  * ends, or when a step fails. Call flow_begin before the first leg and flow_end after the last leg.
  * Returns an exit code. flow_end reports the numbers of odd keys. It returns `code`, the exit code of
- * the last leg, or CLI_DATA if no record has the field that contains the key.
+ * the last leg, or CLI_DATA if there are records, but none of them is valid, or none has the field
+ * that contains the key.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);

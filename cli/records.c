@@ -562,6 +562,7 @@ struct key_fault {
     const char *what;   /* "not valid " */
     const char *wanted; /* "int64" */
     size_t column;      /* position in the record, counted from 1; 0 if it is unknown */
+    bool cr;            /* the text of the key ends with CR */
 };
 
 static bool keys_is_cut_off(const struct key_format *format, bg_bytes record)
@@ -616,14 +617,11 @@ static bool keys_may_end_with_cr(const struct key_format *format)
            && !format->crlf && !format->json.set;
 }
 
-/* Counts the key if it is odd. `text` is the key before it is converted to another form. */
-static void keys_count_odd(const struct key_format *format, bool missing, bg_bytes text,
-                           struct key_oddities *odd)
+/* Returns whether a key ends with CR, which is probably part of the line ending. */
+static bool keys_ends_with_cr(const struct key_format *format, bg_bytes text)
 {
-    odd->missing += missing;
-    odd->empty += !missing && text.len == 0;
-    odd->cr += text.len > 0 && ((const char *)text.data)[text.len - 1] == '\r'
-               && keys_may_end_with_cr(format);
+    return text.len > 0 && ((const char *)text.data)[text.len - 1] == '\r'
+           && keys_may_end_with_cr(format);
 }
 
 /* Decodes a JSON string. The result is never longer than the string. */
@@ -656,16 +654,17 @@ static enum key_result keys_json(const struct key_format *format, bg_bytes *text
     case JSON_PLAIN: *text = (bg_bytes){ value.at, value.len }; return KEY_MADE;
     case JSON_BLANK: return KEY_NONE;
     case JSON_INVALID:
-        *fault = (struct key_fault){ "not valid JSON, expected ", value.why, column };
+        *fault =
+            (struct key_fault){ "not valid JSON, expected ", value.why, column, false };
         return KEY_INVALID;
     case JSON_CONTAINER:
         *fault = (struct key_fault){ "found an object or list, expected ",
-                                     "a string or number at the path", column };
+                                     "a string or number at the path", column, false };
         return KEY_INVALID;
     case JSON_STRING: break;
     }
     *fault = (struct key_fault){ "found a lone surrogate or invalid UTF-8, expected ",
-                                 "a Unicode string", column };
+                                 "a Unicode string", column, false };
     return keys_decode(&value, to, text) ? KEY_MADE : KEY_INVALID;
 }
 
@@ -705,16 +704,19 @@ static enum key_result keys_make(const struct key_format *format, struct chunk *
         }
         text.data = to;
     }
-    *fault = (struct key_fault){
-        "not valid ", format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form], 0
-    };
+    *fault = (struct key_fault){ "not valid ",
+                                 format->form == KEY_UTF16 ? "UTF-8"
+                                                           : key_forms[format->form],
+                                 0, keys_ends_with_cr(format, text) };
     if (!keys_convert(format->form, text, formed, &chunk->keys[i])) {
         return KEY_INVALID;
     }
     if (missing) {
         chunk->keys[i] = (bg_bytes){ keys_none, 0 };
     }
-    keys_count_odd(format, missing, text, &chunk->odd);
+    chunk->odd.cr += fault->cr;
+    chunk->odd.missing += missing;
+    chunk->odd.empty += !missing && text.len == 0;
     return KEY_MADE;
 }
 
@@ -725,9 +727,10 @@ static int keys_refuse(const struct chunk *chunk, const char *place, bg_bytes re
     if (fault->column) {
         (void)snprintf(column, sizeof column, ", column %zu", fault->column);
     }
-    return say_data("%s: %s%s: %s%s: '%s'; to skip such records, use --skip-invalid",
-                    chunk->path, place, column, fault->what, fault->wanted,
-                    keys_show(record, shown));
+    return say_data("%s: %s%s: %s%s: '%s'; %s", chunk->path, place, column, fault->what,
+                    fault->wanted, keys_show(record, shown),
+                    fault->cr ? "it ends with CR; if lines end with CR LF, use --crlf"
+                              : "to skip such records, use --skip-invalid");
 }
 
 /* Reports a record that is incomplete at the end of the input. --skip-invalid does not skip it,
@@ -755,7 +758,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
         end = chunk->ends[i];
         const size_t n = end - begin;
         char place[KEY_PLACE];
-        struct key_fault fault = { NULL, NULL, 0 };
+        struct key_fault fault = { NULL, NULL, 0, false };
         const size_t mark = i ? 0 : chunk->mark;
         const bg_bytes record = { chunk->bytes + begin + mark, n - mark };
         if (keys_is_cut_off(format, record)
@@ -776,6 +779,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
             return keys_refuse(chunk, place, chunk_record(format, chunk, kept), &fault);
         }
         chunk->odd.skipped += made == KEY_INVALID;
+        chunk->odd.cr += made == KEY_INVALID && fault.cr;
         dropped += made == KEY_MADE ? 0 : chunk_lines(chunk, filled, n);
         chunk->mark = kept == 0 && made != KEY_MADE ? 0 : chunk->mark;
         if (made == KEY_MADE) {

@@ -59,7 +59,8 @@ bool keys_follow(const char *recipe, struct key_format *format);
 
 /* Numbers of keys that may be due to an incorrect option. */
 struct key_oddities {
-    uint64_t cr;      /* keys that end with CR, although --crlf is not set */
+    uint64_t
+        cr; /* keys that end with CR, although --crlf is not set; includes skipped keys */
     uint64_t missing; /* records that do not have the field */
     uint64_t empty;   /* other empty keys */
     uint64_t skipped; /* invalid records without keys, with --skip-invalid */

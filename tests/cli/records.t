@@ -195,6 +195,46 @@ $ seq 300000 | sed 's/.*/{"n":{"m":&}}/' > many; echo '{"n":' >> many; for t in 
 $ for i in 1 2; do bloomgate build -q -n 300k -p 1e-6 --json .n.m --shard $i/2 jpart$i.bg good; done; bloomgate merge -q jwhole.bg jpart?.bg; seq 300001 | bloomgate check -c jwhole.bg
 300000
 
+# If no record is valid, an option is wrong, so nothing is written. If a key is invalid because of CR, the message suggests
+# --crlf.
+$ printf '1\r\n2\r\n' > crlf; for as in int64 int32 hex; do bloomgate build --as $as typed.bg crlf; done
+! bloomgate build: crlf: line 1: not valid int64: '1?'; it ends with CR; if lines end with CR LF, use --crlf
+! bloomgate build: crlf: line 1: not valid int32: '1?'; it ends with CR; if lines end with CR LF, use --crlf
+! bloomgate build: crlf: line 1: not valid hex: '1?'; it ends with CR; if lines end with CR LF, use --crlf
+? 3
+$ for as in int64 int32 hex; do bloomgate build --as $as --skip-invalid typed.bg crlf; done; ls typed.bg
+! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate build: none of the records (2) is valid; check --crlf
+! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate build: none of the records (2) is valid; check --crlf
+! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate build: none of the records (2) is valid; check --crlf
+! ls: cannot access 'typed.bg': No such file or directory
+? 2
+$ bloomgate build -q --as int64 --crlf typed.bg crlf; cp typed.bg copy.bg; bloomgate add --skip-invalid typed.bg crlf; bloomgate check -c --skip-invalid typed.bg crlf; cmp typed.bg copy.bg
+! bloomgate add: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate add: none of the records (2) is valid; check --crlf
+! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate check: none of the records (2) is valid; check --crlf
+$ bloomgate dedup --as int64 --skip-invalid --state typed.state crlf; ls typed.state
+! bloomgate dedup: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
+! bloomgate dedup: none of the records (2) is valid; check --crlf
+! ls: cannot access 'typed.state': No such file or directory
+? 2
+$ printf '7\n' | cat crlf - > mixed; bloomgate build --as int64 --skip-invalid mixed.bg mixed; echo 7 | bloomgate check -c mixed.bg
+1
+! bloomgate build: keys that end with CR: 2 of 3; if lines end with CR LF, use --crlf
+! bloomgate build: invalid records skipped: 2 of 3
+! bloomgate build: mixed.bg: classic, 1 key, 24 B, false-positive rate 0.375% (target 1%), ...
+$ printf 'x\ny\n' | bloomgate build -q --as int64 --skip-invalid invalid.bg; printf 'x\ny\n' | bloomgate dedup -q --json .a --skip-invalid
+! bloomgate build: none of the records (2) is valid; check --as
+! bloomgate dedup: none of the records (2) is valid; check the path
+? 3
+$ printf '\n\n' | bloomgate dedup -q --json .a --skip-invalid
+$ printf 'a,1\r\nb,2\r\n' | bloomgate build --csv --field 2 --as int64 invalid.bg
+! bloomgate build: stdin: line 1: not valid int64: 'a,1?'; it ends with CR; if lines end with CR LF, use --crlf
+? 3
+
 # Missing values are empty keys.
 $ printf '{"a":1}\n{"b":1}\n{"a":null}\n{"a":""}\n' | bloomgate build -f --json .a x.bg
 ! bloomgate build: warning: records without a value at the --json path: 2 of 4; their keys are empty; check the path
