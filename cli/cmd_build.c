@@ -669,6 +669,7 @@ static int build_resume(struct build *b)
     code = build_read_mark(path, &file.about, b, &at, &offset);
     code = code ? code : build_check_input(b, path, &file.about, at, offset);
     code = code ? code : build_check_options(b, path, &file.about);
+    b->spec.bytes = spec_recorded_bytes(b->made);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_TRAIT_FILLS_UP) != 0;
     b->has_canaries = file.about.present_canaries > 0
@@ -730,6 +731,23 @@ static int build_run(struct build *b)
     return flow_end(&b->flow, code);
 }
 
+/* Refuses a filter whose rate is far above the requested rate, because more keys were read than
+ * --items specifies. A smaller difference, or a size that was chosen with --bytes, only causes a
+ * warning. Returns an exit code. */
+static int build_check_rate(const struct build *b)
+{
+    bg_filter_info info = { .struct_size = sizeof info };
+    const bool sized = b->spec.bytes > 0 || !*b->made; /* or the size is unknown */
+    if (sized || bg_filter_get_info(b->filter, &info) || !filter_misses_rate(&info)
+        || !filter_rate_is_gross(info.rate, info.design_rate)) {
+        return CLI_OK;
+    }
+    const struct filter_excess excess = { info.rate, info.design_rate,
+                                          info.design_items, atomic_load(&b->keys) };
+    return filter_refuse_excess(&excess, b->input.part.n > 1 ? " in the whole input"
+                                                             : ", or omit it");
+}
+
 static void build_tell(const struct build *b, double seconds)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -742,7 +760,7 @@ static void build_tell(const struct build *b, double seconds)
              COUNT_TEXT(keys), keys == 1 ? "" : "s",
              BYTES_TEXT(bg_filter_size_bytes(b->filter)),
              RATE_OF_TEXT(info.rate, info.design_rate), SECONDS_TEXT(seconds));
-    saving_warn(&info, "increase --items");
+    saving_warn(&info, b->spec.bytes ? "increase --bytes" : "increase --items");
     if (info.kind == BG_KIND_CUCKOO && info.saturated) {
         say_note("copies of repeated keys that did not fit: %s; removes may have no "
                  "effect; if you remove keys, increase --items or use --kind quotient",
@@ -877,6 +895,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
     code = code ? code : build_run(b);
     code = code ? code : build_check_part(b);
     code = code ? code : build_finish(b);
+    code = code ? code : build_check_rate(b);
     code = code ? code : build_save(b, b->path, o->note);
     if (!code) {
         char path[BUILD_PATH];

@@ -196,6 +196,11 @@ static int convert_read_keys(const struct convert_options *o,
     return flow_files(&flow, paths, o->from_keys.count, o->keys.raw, "reading");
 }
 
+static double convert_rate(const struct convert_options *o)
+{
+    return o->rate > 0 ? o->rate : 0.01;
+}
+
 static int convert_create(const struct convert_options *o, struct key_format *format,
                           struct convert_keys *k)
 {
@@ -213,10 +218,29 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
         return say_refused("filters in %s format are read-only", filter_formats[o->to]);
     }
     how.seed = o->seed;
-    return bg_foreign_create(to, o->items, o->rate > 0 ? o->rate : 0.01, &how,
-                             &k->foreign, &why)
+    return bg_foreign_create(to, o->items, convert_rate(o), &how, &k->foreign, &why)
                ? say_error(filter_formats[o->to], &why)
                : CLI_OK;
+}
+
+/* Refuses a filter whose rate is far above the requested rate, because there are more keys than
+ * --items specifies. Warns about a smaller difference. Returns an exit code. */
+static int convert_check_rate(const struct convert_options *o,
+                              const struct convert_keys *k)
+{
+    bg_foreign_info info = { .struct_size = sizeof info };
+    const double requested = convert_rate(o);
+    if (k->keys <= o->items || bg_foreign_get_info(k->foreign, &info)
+        || bg_health_of_rate(info.rate, requested) == BG_HEALTH_FINE) {
+        return CLI_OK;
+    }
+    if (filter_rate_is_gross(info.rate, requested)) {
+        const struct filter_excess excess = { info.rate, requested, o->items, k->keys };
+        return filter_refuse_excess(&excess, "");
+    }
+    say_warning("the filter has a false-positive rate of %s; increase --items",
+                RATE_OF_TEXT(info.rate, requested));
+    return CLI_OK;
 }
 
 static int convert_keys(const struct convert_options *o, const char *to)
@@ -231,6 +255,7 @@ static int convert_keys(const struct convert_options *o, const char *to)
     }
     int code = convert_create(o, &format, &k);
     code = code ? code : convert_read_keys(o, &format, &k);
+    code = code ? code : convert_check_rate(o, &k);
     code = code ? code : foreign_save(k.foreign, to);
     if (!code) {
         say_note("%s: %s, %s keys", spool_target_name(to), filter_formats[o->to],

@@ -63,7 +63,7 @@ static void info_find_health(struct info_facts *facts)
 {
     const bg_filter_info *info = &facts->info;
     facts->times = info->design_rate > 0 ? info->rate / info->design_rate : 0;
-    facts->status = bg_filter_health(info);
+    facts->status = filter_health(info);
     facts->health = info->degraded             ? INFO_DEGRADED
                     : info->overflowed         ? INFO_OVERFLOWED
                     : filter_misses_rate(info) ? INFO_FULLER

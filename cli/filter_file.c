@@ -11,6 +11,7 @@
 #include "unpack.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -614,11 +615,30 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
     return found;
 }
 
+bg_health filter_health(const bg_filter_info *info)
+{
+    return info->rate > FILTER_RATE_USELESS ? BG_HEALTH_ACT : bg_filter_health(info);
+}
+
 bool filter_misses_rate(const bg_filter_info *info)
 {
     bg_filter_info intact = *info;
     intact.degraded = false;
-    return !info->overflowed && bg_filter_health(&intact) != BG_HEALTH_FINE;
+    return !info->overflowed && filter_health(&intact) != BG_HEALTH_FINE;
+}
+
+bool filter_rate_is_gross(double rate, double requested)
+{
+    return rate > sqrt(requested);
+}
+
+int filter_refuse_excess(const struct filter_excess *excess, const char *more)
+{
+    return say_full("the filter would have a false-positive rate of %s, because it "
+                    "was planned for %s keys, and %s were read; increase --items to "
+                    "the number of distinct keys%s",
+                    RATE_OF_TEXT(excess->rate, excess->requested),
+                    COUNT_TEXT(excess->items), COUNT_TEXT(excess->keys), more);
 }
 
 const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_TEXT])
@@ -631,7 +651,11 @@ const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_T
                        "rate is %s",
                        COUNT_TEXT(info->design_items), rate);
     } else {
-        (void)snprintf(text, FILTER_RATE_TEXT, "has a false-positive rate of %s", rate);
+        (void)snprintf(text, FILTER_RATE_TEXT, "has a false-positive rate of %s%s",
+                       rate,
+                       info->rate > FILTER_RATE_USELESS
+                           ? ", so it rules out less than half of the absent keys"
+                           : "");
     }
     return text;
 }

@@ -104,9 +104,27 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done,
                                    size_t *news);
 
-/* Returns whether the rate of a filter is significantly higher than the requested rate,
- * according to bg_filter_health. */
+/*
+ * filter_health judges a filter like bg_filter_health, and in addition by its rate alone: above
+ * FILTER_RATE_USELESS, a filter is useless, even if no lower rate was requested, as with --bytes.
+ * filter_misses_rate returns whether the rate is the problem.
+ *
+ * filter_rate_is_gross returns whether a rate is far above the requested rate, so that a new filter
+ * must not be written: above its square root, which is 10% if 1% was requested. In a classic
+ * filter, this takes about 1.8 times as many keys as planned, whatever rate was requested.
+ */
+#define FILTER_RATE_USELESS 0.5
+bg_health filter_health(const bg_filter_info *info);
 bool filter_misses_rate(const bg_filter_info *info);
+bool filter_rate_is_gross(double rate, double requested);
+
+/* Reports that a filter for `items` keys was not written, because its rate would be too high with
+ * the keys that were read. `more` ends the advice. Returns an exit code. */
+struct filter_excess {
+    double rate, requested;
+    uint64_t items, keys;
+};
+int filter_refuse_excess(const struct filter_excess *excess, const char *more);
 
 /* Describes a filter that misses its rate: "has a false-positive rate of 12.4% (target 1%)". Adds
  * the reason if the filter holds more keys than it was created for. Returns `text`. */

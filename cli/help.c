@@ -164,7 +164,7 @@ static const struct {
     { CLI_DATA, "A filter or an input is damaged or invalid." },
     { CLI_IO, "OS error: no such file, no permission, disk full, or another command is "
               "changing the file." },
-    { CLI_FULL, "Out of memory, or the filter is full." },
+    { CLI_FULL, "Out of memory, or the filter is full, or too full for its rate." },
     { CLI_INTERRUPTED,
       "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are unchanged, except "
       "the dedup --state and build --checkpoint files." },

@@ -172,6 +172,11 @@ void spec_record(const bg_spec *spec, char text[SPEC_RECORD])
     }
 }
 
+uint64_t spec_recorded_bytes(const char *record)
+{
+    return strtoull(record + strcspn(record, " "), NULL, 10); /* the second value */
+}
+
 /* Reports that an option is now `now`, but was `then` or not set when the filter was created. */
 static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)

@@ -53,11 +53,14 @@ bool secret_is_keyring(const char *path);
  * options. They cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the
  * same filter, and canaries increase the number of items.
  *
+ * spec_recorded_bytes returns the value of --bytes in a record, or 0.
+ *
  * spec_expect checks that every option that is set matches the file and its record. A NULL record
  * means that the file has no record. Reports the first option that differs. Returns an exit code.
  */
 enum { SPEC_RECORD = 160 };
 void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
+uint64_t spec_recorded_bytes(const char *record);
 int spec_expect(const char *path, const bg_file_info *about, const char *record,
                 const struct spec_options *spec, const struct hash_options *hash);
 

@@ -48,12 +48,12 @@ generation   0
 present      0 of 16 found
 
 # In an overfull filter, finding the canaries proves nothing.
-$ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
+$ bloomgate build -q --items 1000 full.bg < /dev/null; bloomgate add -q full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
 absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted 99%
 verdict      failed: the filter answers "maybe" for almost all keys
-! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 99% (target 1%); increase --items
+! bloomgate add: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 99% (target 1%); build a larger filter
 ? 1
 
 # A damaged filter is refused; with --tolerate, it answers "maybe" for keys in damaged blocks.

@@ -45,6 +45,11 @@ $ bloomgate convert --from-keys keys --items 1000 --rate 0.1% --to bfv1 --seed 5
 ! bloomgate convert: seeded: bfv1, 1,000 keys
 $ bloomgate convert -q --from-keys keys --items 1000 --format-version 2 --to spark v2; bloomgate info --format spark v2 | grep version
   version      2
+$ bloomgate convert --from-keys keys --items 700 --to guava few.bf; bloomgate convert --from-keys keys --items 300 --to guava fewer.bf; ls fewer.bf; for f in redisbloom bip158; do bloomgate convert -q --from-keys keys --items 300 --block-key 000102030405060708090a0b0c0d0e0f --to $f -f few.bf; done; rm few.bf
+! bloomgate convert: warning: the filter has a false-positive rate of 5.05% (target 1%); increase --items
+! bloomgate convert: few.bf: guava, 1,000 keys
+! bloomgate convert: the filter would have a false-positive rate of 56.3% (target 1%), because it was planned for 300 keys, and 1,000 were read; increase --items to the number of distinct keys
+! ls: cannot access 'fewer.bf': No such file or directory
 $ cat keys | bloomgate convert -q --from-keys - --items 1000 --to go piped; cmp piped go.out
 $ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 --from-keys k2 --items 1000 --to go parts; cmp parts go.out
 $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
@@ -154,8 +159,7 @@ $ (trap '' XFSZ; ulimit -f 1; bloomgate convert -f --to parquet s.bg p); bloomga
 $ ls no
 ! ls: cannot access 'no': No such file or directory
 ? 2
-$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 100 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
-! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 96.4% (target 1%); increase --items
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 1000 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
 ! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no

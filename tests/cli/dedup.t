@@ -143,10 +143,10 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 # A state that holds too many keys, because states were merged or keys were added, ends the run at
 # the first new line. Lines that it already contains are dropped, and the reported share of wrongly
 # dropped lines is not above the rate of the filter.
-$ for i in 1 2 3 4 5 6 7 8; do seq ${i}00000 ${i}09999 | bloomgate dedup -q -n 10k -s part$i > /dev/null; done; bloomgate merge -q eight part?; bloomgate merge -q both part1 part2; bloomgate build -q -t 1 -n 5k built <(seq 500000 550000); rm part?
+$ for i in 1 2 3 4 5 6 7 8; do seq ${i}00000 ${i}09999 | bloomgate dedup -q -n 10k -s part$i > /dev/null; done; bloomgate merge -q eight part?; bloomgate merge -q both part1 part2; bloomgate build -q -t 1 -n 5k built <(seq 500000 505000); bloomgate add -q -t 1 built <(seq 505001 550000); rm part?
 ! bloomgate merge: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 54.4% (target 0.0001%); build a larger filter
 ! bloomgate merge: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%); build a larger filter
-! bloomgate build: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%); increase --items
+! bloomgate add: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%); build a larger filter
 $ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 1 -s $state --stats stats.json new; echo $?; grep -o '"lines.*dupl[^,]*' stats.json; done
 5
 "lines": 0, "unique": 0, "duplicates": 0
@@ -163,8 +163,8 @@ $ seq 910001 910100 > new; for state in eight both built; do bloomgate dedup -t 
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 50,805 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; blocked filter, 6.1 KiB
 ! bloomgate dedup: warning: the filter holds more keys than its capacity of 5,000, so its false-positive rate is 98.7% (target 1%); new lines are wrongly dropped at that rate
-$ bloomgate build -q -t 1 -n 15k tight <(seq 30000); for state in both tight; do seq 100000 100099 | bloomgate dedup -d -s $state > /dev/null; done; seq 100 | bloomgate dedup -s tight; rm both eight built tight
-! bloomgate build: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); increase --items
+$ bloomgate build -q -t 1 -n 15k tight <(seq 15000); bloomgate add -q -t 1 tight <(seq 15001 30000); for state in both tight; do seq 100000 100099 | bloomgate dedup -d -s $state > /dev/null; done; seq 100 | bloomgate dedup -s tight; rm both eight built tight
+! bloomgate add: warning: the filter holds more keys than its capacity of 15,000, so its false-positive rate is 12.2% (target 1%); build a larger filter
 ! bloomgate dedup: 100 lines, 0 unique, 100 seen before; wrongly dropped: fewer than 0.01 expected; blocked filter, 47.9 KiB
 ! bloomgate dedup: warning: the filter holds more keys than its capacity of 10,000, so its false-positive rate is 0.0368% (target 0.0001%); new lines are wrongly dropped at that rate
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about 29,884 keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
@@ -315,7 +315,7 @@ $ bloomgate dedup -s new.bg --unordered lines
 
 # A state file with far more keys than its capacity would report new lines as already seen. The run
 # stops instead of dropping these lines.
-$ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
+$ bloomgate build -q -k register -n 1000 -p 0.1% over.bg < /dev/null; seq 100000 | bloomgate add -q over.bg 2> /dev/null
 $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
 5
 5

@@ -33,8 +33,8 @@ $ bloomgate diff --json g4.bg g5.bg
 {"schema": "bloomgate.diff.1", "a": "g4.bg", "b": "g5.bg", "same": true, "same_layout": true, "blocks": 4, "different": 0, "patch_bytes": 8272, "header": "...generation"}
 
 # A different layout.
-$ bloomgate build -q --items 100000 small.bg keys
-! bloomgate build: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 12.3% (target 1%); increase --items
+$ head -100000 keys | bloomgate build -q --items 100000 small.bg; bloomgate add -q small.bg keys
+! bloomgate add: warning: the filter holds more keys than its capacity of 100,000, so its false-positive rate is 12.3% (target 1%); build a larger filter
 $ bloomgate diff a.bg small.bg
 filters    different
 layout     different, so a patch contains all blocks

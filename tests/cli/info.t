@@ -123,14 +123,51 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
 # small.
 $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
       5   health       fine
-$ seq 5000 | bloomgate build -q --items 1000 over.bg
-! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%); increase --items
+$ seq 1000 | bloomgate build -q -n 1000 over.bg; seq 5000 | bloomgate add -q over.bg
+! bloomgate add: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%); build a larger filter
 $ bloomgate info over.bg | grep -E 'rate|health'
   designed for 1,000 keys at a rate of 1%
   current rate 80.2% (target 1%)
   health       act: holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%)
 $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
 "health": "fuller", "times_design_rate": 80.1506
+
+# build does not write a filter whose rate is far above the requested rate. A small excess causes a warning.
+$ seq 100000 > keys; bloomgate build -n 1000 gross.bg keys; bloomgate build -q -n 1000 -k counting -p 1e-6 gross.bg keys; cat keys | bloomgate build -q -n 1000 - > gross.out; for i in 1 2; do bloomgate build -q -n 1000 --shard $i/2 gross.bg keys; done; ls gross.bg
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+! bloomgate build: the filter would have a false-positive rate of 99.7% (target 0.0001%), because it was planned for 1,000 keys, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 50,926 were read; increase --items to the number of distinct keys in the whole input
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 49,074 were read; increase --items to the number of distinct keys in the whole input
+! ls: cannot access 'gross.bg': No such file or directory
+? 2
+$ for n in 1500 1700 1900; do seq $n | bloomgate build -q -f -t 1 -n 1000 -k classic slight.bg; done
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 5.53% (target 1%); increase --items
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 8.75% (target 1%); increase --items
+! bloomgate build: the filter would have a false-positive rate of 12.7% (target 1%), because it was planned for 1,000 keys, and 1,900 were read; increase --items to the number of distinct keys, or omit it
+? 5
+$ for i in 1 2 3; do cat keys; done | bloomgate build -q -n 100000 twice.bg
+$ cp slight.bg same.bg; bloomgate build -q -f -n 1000 same.bg keys; cmp slight.bg same.bg
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+$ bloomgate build -q --bits-per-key 10 -n 1000 gross.bg keys
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1.16%), because it was planned for 1,000 keys, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+? 5
+
+# A filter whose size was chosen is written, with a warning if it is useless, and is not healthy.
+$ bloomgate build -q --bytes 1000 bytes.bg keys; bloomgate build -q --bytes 1000 -n 1000 bytes2.bg keys; bloomgate info bytes.bg bytes2.bg | grep health
+  health       act: has a false-positive rate of 100%, so it rules out less than half of the absent keys
+  health       act: holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 2.82%)
+! bloomgate build: warning: the filter has a false-positive rate of 100%, so it rules out less than half of the absent keys; increase --bytes
+! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 2.82%); increase --bytes
+$ bloomgate info --json bytes.bg | grep -o '"health": "[a-z]*"\|"status": "[a-z]*"'; bloomgate check -c bytes.bg keys
+"health": "fuller"
+"status": "act"
+100000
+! bloomgate check: bytes.bg: has a false-positive rate of 100%, so it rules out less than half of the absent keys; build a larger filter
+$ bloomgate build -q -f --bytes 64Ki bytes.bg keys; bloomgate info bytes.bg | grep -E 'rate|health'; rm keys slight.bg same.bg bytes.bg bytes2.bg twice.bg gross.out
+  designed for 100,000 keys at a rate of 8.3%
+  current rate 8.3%
+  health       fine
 
 # A folded filter is compared with the rate it was created for.
 $ seq 20000 | bloomgate build -q --items 20000 --rate 0.01 whole.bg; bloomgate fold -q folded.bg whole.bg

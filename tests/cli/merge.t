@@ -139,12 +139,9 @@ $ bloomgate merge --forse out.bg a.bg b.bg
 # Secrets.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
-$ bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg a
-! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 96.4% (target 1%); increase --items
-$ bloomgate build -q --items 100 --hash keyed --keyring ring k2.bg b
-! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 93.4% (target 1%); increase --items
-$ bloomgate build -q --items 100 --hash keyed --keyring other k3.bg b
-! bloomgate build: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 93.4% (target 1%); increase --items
+$ bloomgate build -q --items 2000 --hash keyed --keyring ring k1.bg a
+$ bloomgate build -q --items 2000 --hash keyed --keyring ring k2.bg b
+$ bloomgate build -q --items 2000 --hash keyed --keyring other k3.bg b
 $ bloomgate merge k.bg k1.bg k2.bg
 ! bloomgate merge: k1.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
@@ -152,10 +149,8 @@ $ bloomgate merge --keyring other k.bg k1.bg k2.bg
 ! bloomgate merge: other: does not contain the secret for k1.bg
 ? 3
 $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
-! bloomgate merge: warning: the filter holds more keys than its capacity of 100, so its false-positive rate is 100% (target 1%); build a larger filter
 $ bloomgate check -c --keyring ring k.bg a b
 2000
-! bloomgate check: k.bg: holds more keys than its capacity of 100, so its false-positive rate is 100% (target 1%); build a larger filter
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets; build both filters with the same secret

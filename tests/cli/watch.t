@@ -27,13 +27,13 @@ grown.bg
   items       about 1,000 (999 to 1,000)
   fill        [........................................] 0.1%
   rate        below 0.01% (target 1%)
-$ bloomgate build -q -n 200 full.bg keys; bloomgate watch --once full.bg | head -5
+$ bloomgate build -q -n 200 full.bg < /dev/null; bloomgate add -q full.bg keys; bloomgate watch --once full.bg | head -5
 full.bg
   kind        blocked, hash profile fast
   items       about 980 of 200 (932 to 1,029)
   fill        [#####################################...] 93.5%
   rate        62.5% (target 1%)
-! bloomgate build: warning: the filter holds more keys than its capacity of 200, so its false-positive rate is 62.5% (target 1%); increase --items
+! bloomgate add: warning: the filter holds more keys than its capacity of 200, so its false-positive rate is 62.5% (target 1%); build a larger filter
 
 # For a keyed filter, watch shows only the header unless --keyring provides the secret.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
@@ -108,5 +108,5 @@ $ bloomgate watch -i soon seen.bg
 ? 2
 
 # The number of items in a saturated filter cannot be estimated.
-$ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
+$ bloomgate build -q -n 16 brim.bg < /dev/null; seq 100000 | bloomgate add -q brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
   items       too many to estimate, designed for 16
