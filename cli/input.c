@@ -276,7 +276,7 @@ static int input_open(struct input *input)
     const char *why =
         input->raw ? NULL : unpack_why_not(input->ahead, input->ahead_used);
     if (format == UNPACK_PLAIN && why) {
-        return say_data("%s: cannot be decompressed: %s; to read the bytes unchanged, "
+        return say_data("%s: cannot be read as text: %s; to read the bytes unchanged, "
                         "use --raw",
                         input_name(input), why);
     }
@@ -338,6 +338,21 @@ static enum input_state input_unpack(struct input *input, char *to, size_t room,
     return INPUT_BYTES;
 }
 
+/* Refuses a compressed archive after its first bytes have been decompressed. */
+static enum input_state input_unpack_text(struct input *input, char *to, size_t room,
+                                          size_t *n, int *code)
+{
+    const enum input_state state = input_unpack(input, to, room, n, code);
+    const char *why =
+        state == INPUT_BYTES && input->offset == 0 ? unpack_why_no_text(to, *n) : NULL;
+    if (!why) {
+        return state;
+    }
+    *code = say_data("%s: cannot be read as text after decompression: %s",
+                     input_name(input), why);
+    return INPUT_FAILED;
+}
+
 static enum input_state input_plain(struct input *input, char *to, size_t room,
                                     size_t *n, int *code)
 {
@@ -373,7 +388,7 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
     }
     const enum input_state state = input->skipped ? INPUT_FILE_END
                                    : input->unpacker
-                                       ? input_unpack(input, to, room, n, code)
+                                       ? input_unpack_text(input, to, room, n, code)
                                        : input_plain(input, to, room, n, code);
     input->offset += *n;
     if (state == INPUT_FILE_END) {

@@ -58,7 +58,7 @@ static const struct unpack_magic unpack_magics[] = {
     { UNPACK_LZ4, 4, "\x04\x22\x4d\x18", 0 },
 };
 
-/* Compressed files and archives that would be read as text. */
+/* Files that would be read as text, although they are compressed, archives, or not in UTF-8. */
 static const struct {
     size_t n;
     char bytes[7];
@@ -70,6 +70,9 @@ static const struct {
     { 6, "7z\xbc\xaf\x27\x1c", "it is a 7-Zip archive; extract it first" },
     { 4, "\x02\x21\x4c\x18",
       "it is in the legacy lz4 format; pipe it through 'lz4 -dc'" },
+    { 6, "Rar!\x1a\x07", "it is a RAR archive; extract it with 'unrar p -inul'" },
+    { 2, "\xff\xfe", "it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'" },
+    { 2, "\xfe\xff", "it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'" },
 };
 
 enum { UNPACK_MAGICS = sizeof unpack_magics / sizeof *unpack_magics };
@@ -132,7 +135,50 @@ const char *unpack_name(enum unpack_format format)
     return names[format];
 }
 
-const char *unpack_why_not(const char *bytes, size_t n)
+/* Returns whether the bytes are the start of a tar archive: a header of 512 bytes. */
+static bool unpack_is_tar(const char *bytes, size_t n)
+{
+    enum { AT = 257, HEADER = 512 };
+    return n >= HEADER && memcmp(bytes + AT, "ustar", 5) == 0;
+}
+
+/* Returns whether the bytes start like a file of the lzma command. The format has no magic number:
+ * its header contains the usual properties, the dictionary size (2^n or 3 * 2^n, at least 64 KiB),
+ * and the size of the data, which is usually unknown. */
+static bool unpack_is_lzma(const char *bytes, size_t n)
+{
+    enum { PROPERTIES = 0x5D, HEADER = 13 };
+    const unsigned char *b = (const unsigned char *)bytes;
+    if (n < HEADER || b[0] != PROPERTIES || b[1] || b[2]) {
+        return false;
+    }
+    const unsigned size = b[3] | (unsigned)b[4] << 8, odd = size & (0U - size);
+    const bool power = size == odd || size == 3 * odd;
+    const bool unknown = memcmp(b + 5, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0;
+    return size && power && (unknown || !(b[10] | b[11] | b[12]));
+}
+
+/* Returns whether the bytes are zlib data. Its header consists of only two bytes, so the data must
+ * also decompress: completely if the header could be the text "x^". */
+static bool unpack_is_zlib(const char *bytes, size_t n)
+{
+    enum { HEADER = 2, SAMPLE = 4096 };
+    static const unsigned char seconds[] = { 0x01, 0x5E, 0x9C, 0xDA };
+    char out[SAMPLE];
+    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)bytes,
+                   .avail_in = n < SAMPLE ? (uInt)n : SAMPLE,
+                   .next_out = (Bytef *)out,
+                   .avail_out = SAMPLE };
+    if (n <= HEADER || bytes[0] != 0x78 || !memchr(seconds, bytes[1], sizeof seconds)
+        || inflateInit(&z) != Z_OK) {
+        return false;
+    }
+    const int said = inflate(&z, Z_SYNC_FLUSH);
+    (void)inflateEnd(&z);
+    return said == Z_STREAM_END || (said == Z_OK && bytes[1] != '^' && z.total_out > 0);
+}
+
+const char *unpack_why_no_text(const char *bytes, size_t n)
 {
     for (size_t i = 0; i < sizeof unpack_others / sizeof *unpack_others; i++) {
         if (n >= unpack_others[i].n
@@ -140,8 +186,19 @@ const char *unpack_why_not(const char *bytes, size_t n)
             return unpack_others[i].why;
         }
     }
-    return unpack_may_become(bytes, n) && unpack_is_binary(bytes, n) ? "it is truncated"
-                                                                     : NULL;
+    return unpack_is_tar(bytes, n)    ? "it is a tar archive; extract it with 'tar xOf'"
+           : unpack_is_lzma(bytes, n) ? "it is an lzma file; pipe it through 'lzma -dc'"
+           : unpack_is_zlib(bytes, n) ? "it is zlib data; pipe it through 'pigz -dc'"
+                                      : NULL;
+}
+
+const char *unpack_why_not(const char *bytes, size_t n)
+{
+    const char *why = unpack_why_no_text(bytes, n);
+    return why ? why
+           : unpack_may_become(bytes, n) && unpack_is_binary(bytes, n)
+               ? "it is a truncated compressed file"
+               : NULL;
 }
 
 /* ---- gzip ------------------------------------------------------------------------------------ */

@@ -27,7 +27,7 @@ $ bloomgate build -q --checkpoint 1s out.bg numbers.xz
 $ for f in numbers.xz numbers.bz2 numbers.lz4; do size=$(stat -c %s $f); for n in 7 9 12 100 $((size / 2)) $((size - 5)) $((size - 1)); do head -c $n $f > cut; bloomgate build -q cut.bg cut; echo $?; done; done 2>&1 | sort | uniq -c
      21 3
      19 bloomgate build: cut: cannot be decompressed: it is truncated
-      2 bloomgate build: cut: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+      2 bloomgate build: cut: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
 $ ls cut.bg
 ! ls: cannot access 'cut.bg': No such file or directory
 ? 2
@@ -37,11 +37,11 @@ $ for f in numbers.xz numbers.bz2 numbers.lz4; do (cat $f; head -c 30 $f) | bloo
 ! bloomgate check: stdin: cannot be decompressed: it is truncated
 ? 3
 $ for magic in '\x1f\x8b' '\x28\xb5' '\xfd7z' 'BZh91A' '\x04\x22'; do printf "$magic" | bloomgate build -q cut.bg; done
-! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
-! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
-! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
-! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
-! bloomgate build: stdin: cannot be decompressed: it is truncated; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a truncated compressed file; to read the bytes unchanged, use --raw
 ? 3
 $ for magic in '(' 'BZh9' 'P*M' 'B' '\x1f'; do printf "$magic" | bloomgate dedup -q | od -An -c; done
    (  \n
@@ -79,16 +79,71 @@ $ for tool in gzip 'zstd -q' xz bzip2 'lz4 -q'; do printf '' | $tool | bloomgate
 
 # Other formats are refused instead of being read as text.
 $ printf 'PK\x03\x04rest' | bloomgate build -q zip.bg
-! bloomgate build: stdin: cannot be decompressed: it is a zip archive; extract it with 'unzip -p'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a zip archive; extract it with 'unzip -p'; to read the bytes unchanged, use --raw
 ? 3
 $ lz4 -qlc numbers | bloomgate build -q legacy.bg
-! bloomgate build: stdin: cannot be decompressed: it is in the legacy lz4 format; pipe it through 'lz4 -dc'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is in the legacy lz4 format; pipe it through 'lz4 -dc'; to read the bytes unchanged, use --raw
 ? 3
 $ printf '\x1f\x9drest' | bloomgate dedup -q; printf 'LZIP\x01rest' | bloomgate dedup -q; printf '7z\xbc\xaf\x27\x1c' | bloomgate dedup -q
-! bloomgate dedup: stdin: cannot be decompressed: it is a compress (.Z) file; pipe it through 'gzip -dc'; to read the bytes unchanged, use --raw
-! bloomgate dedup: stdin: cannot be decompressed: it is an lzip file; pipe it through 'lzip -dc'; to read the bytes unchanged, use --raw
-! bloomgate dedup: stdin: cannot be decompressed: it is a 7-Zip archive; extract it first; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text: it is a compress (.Z) file; pipe it through 'gzip -dc'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text: it is an lzip file; pipe it through 'lzip -dc'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text: it is a 7-Zip archive; extract it first; to read the bytes unchanged, use --raw
 ? 3
+$ seq 100 > s100; tar cf s.tar s100; for format in gnu pax ustar; do tar c --format $format s100 | bloomgate build -q tar.bg; done; tar c s100 | bloomgate dedup -q
+! bloomgate build: stdin: cannot be read as text: it is a tar archive; extract it with 'tar xOf'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a tar archive; extract it with 'tar xOf'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a tar archive; extract it with 'tar xOf'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text: it is a tar archive; extract it with 'tar xOf'; to read the bytes unchanged, use --raw
+? 3
+$ for tool in gzip 'zstd -q' xz bzip2 'lz4 -q'; do $tool < s.tar > s.packed; bloomgate build -q tar.bg s.packed; $tool < s.tar | bloomgate check numbers.bg; done; ls tar.bg; tar xOf s.tar | bloomgate check -c numbers.bg
+100
+! bloomgate build: s.packed: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate check: stdin: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate build: s.packed: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate check: stdin: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate build: s.packed: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate check: stdin: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate build: s.packed: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate check: stdin: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate build: s.packed: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! bloomgate check: stdin: cannot be read as text after decompression: it is a tar archive; extract it with 'tar xOf'
+! ls: cannot access 'tar.bg': No such file or directory
+$ lzma -k numbers; bloomgate build -q lzma.bg numbers.lzma; python3 -c 'import lzma,sys; sys.stdout.buffer.write(lzma.compress(b"text\n", lzma.FORMAT_ALONE, preset=1))' | bloomgate build -q lzma.bg; lzma -dc numbers.lzma | bloomgate check -c numbers.bg
+20000
+! bloomgate build: numbers.lzma: cannot be read as text: it is an lzma file; pipe it through 'lzma -dc'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is an lzma file; pipe it through 'lzma -dc'; to read the bytes unchanged, use --raw
+$ for level in 0 1 6 9; do python3 -c "import zlib,sys; sys.stdout.buffer.write(zlib.compress(open('numbers', 'rb').read(), $level))" > z; head -c 9000 z > cut; for f in z cut; do bloomgate build -q zlib.bg $f; done; done 2>&1 | sort | uniq -c; printf 'Rar!\x1a\x07\x01\x00rest' | bloomgate build -q rar.bg
+      4 bloomgate build: cut: cannot be read as text: it is zlib data; pipe it through 'pigz -dc'; to read the bytes unchanged, use --raw
+      4 bloomgate build: z: cannot be read as text: it is zlib data; pipe it through 'pigz -dc'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text: it is a RAR archive; extract it with 'unrar p -inul'; to read the bytes unchanged, use --raw
+? 3
+$ for encoding in UTF-16 UTF-16LE UTF-16BE; do (case $encoding in *LE) printf '\xff\xfe' ;; *BE) printf '\xfe\xff' ;; esac; iconv -t $encoding numbers) > wide; bloomgate build -q utf16.bg wide; gzip < wide | bloomgate build -q utf16.bg; iconv -f UTF-16 -t UTF-8 wide | bloomgate check -c numbers.bg; done
+20000
+20000
+20000
+! bloomgate build: wide: cannot be read as text: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text after decompression: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'
+! bloomgate build: wide: cannot be read as text: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text after decompression: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'
+! bloomgate build: wide: cannot be read as text: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'; to read the bytes unchanged, use --raw
+! bloomgate build: stdin: cannot be read as text after decompression: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'
+
+# Text that only resembles such a format is read as text.
+$ for text in 'x^2' 'x^' 'x\x01y' 'x\xda' ']' ']\0\0' '\xff' 'Rar!' 'ustar'; do printf "$text\n" | bloomgate dedup -q | od -An -c; done
+   x   ^   2  \n
+   x   ^  \n
+   x 001   y  \n
+   x 332  \n
+   ]  \n
+   ]  \0  \0  \n
+ 377  \n
+   R   a   r   !  \n
+   u   s   t   a   r  \n
+$ (printf '%0256d' 0; echo ustar; seq 1000) | bloomgate dedup -c -q; (printf '%0250d' 0; echo; echo ustar; seq 1000) | bloomgate dedup -c -q
+1001
+1002
+$ printf '\x5d\0\0\0%93s' x | bloomgate dedup -q --length-prefixed | wc -c
+97
 $ printf 'PK\x03\x04rest' | bloomgate dedup -q --raw | od -An -c
    P   K 003 004   r   e   s   t  \n
 $ bloomgate dedup -q --raw numbers.xz | head -c 6 | od -An -tx1
