@@ -56,10 +56,21 @@ static const struct option cluster_create_table[] = {
     OPT_END,
 };
 
+/* Records without the field, at the start of the input. They are sent after a record with the field
+ * has been found, because otherwise the option is wrong and nothing must be added. Their keys are
+ * empty. The text is kept only if it will be printed. */
+struct cluster_held {
+    uint64_t count;
+    char *text;
+    size_t used;
+    bool released;
+};
+
 struct cluster_keys {
     struct cluster_work *work;
     struct key_format format;
     uint64_t keys, fresh, selected, unanswered;
+    struct cluster_held held;
     int64_t vouched; /* time of the last witness update, from cluster_now */
 };
 
@@ -74,17 +85,17 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
-/* Reads the keys from all files and passes them to `work`, one chunk at a time. If `prints`, `work`
- * prints records, so the header is printed as well. */
-static int keys_run(struct cluster_keys *k, const char *what,
-                    bool (*work)(struct flow *flow, struct chunk *chunk), bool prints)
+/* Reads the keys from all files and passes them to flow.work, one chunk at a time. If `prints`,
+ * flow.work prints records, so the header is printed as well. */
+static int keys_run(struct cluster_keys *k, const char *what, struct flow flow,
+                    bool prints)
 {
     const struct cluster_settings *o = k->work->settings;
     const struct arguments *arguments = k->work->arguments;
     int code = keys_format(&o->keys, &k->format);
-    struct flow flow = {
-        .format = &k->format, .threads = 1, .work = work, .context = k
-    };
+    flow.format = &k->format;
+    flow.threads = 1;
+    flow.context = k;
     if (prints) {
         flow.header = o->annotate ? flow_print_annotated : flow_print_header;
     }
@@ -118,9 +129,57 @@ static void add_renew(struct cluster_keys *k)
     }
 }
 
+static bool add_hold(struct flow *flow, const struct chunk *chunk)
+{
+    struct cluster_keys *k = flow->context;
+    struct cluster_held *held = &k->held;
+    held->count += chunk->count;
+    if (!k->work->settings->acknowledged) {
+        return true;
+    }
+    char *grown = realloc(held->text, held->used + chunk->used);
+    if (!grown) {
+        return flow_fail(flow, say_full("out of memory"));
+    }
+    memcpy(grown + held->used, chunk->bytes, chunk->used);
+    held->text = grown;
+    held->used += chunk->used;
+    return true;
+}
+
+/* Adds the empty keys that were held back. */
+static bool add_release(struct flow *flow)
+{
+    enum { BATCH = 512 };
+    static const bg_bytes empty[BATCH];
+    struct cluster_keys *k = flow->context;
+    struct cluster_held *held = &k->held;
+    uint64_t added[BG_BITMAP_WORDS(BATCH)], fresh[BG_BITMAP_WORDS(BATCH)];
+    bg_errinfo why;
+    held->released = true;
+    for (uint64_t left = held->count; left > 0;) {
+        const size_t n = left < BATCH ? (size_t)left : BATCH;
+        const bg_err err = sharded_add(&k->work->filter, empty, n, added, fresh, &why);
+        k->keys += keys_ones(added, n);
+        k->fresh += keys_ones(fresh, n);
+        if (err) {
+            return flow_fail(flow, cluster_say(k->work, &why));
+        }
+        left -= n;
+    }
+    return !held->used || out_write(held->text, held->used)
+           || flow_fail(flow, out_code());
+}
+
 static bool add_work(struct flow *flow, struct chunk *chunk)
 {
     struct cluster_keys *k = flow->context;
+    if (!k->held.released && chunk->odd.missing == chunk->count) {
+        return add_hold(flow, chunk);
+    }
+    if (!k->held.released && !add_release(flow)) {
+        return false;
+    }
     const size_t words = BG_BITMAP_WORDS(chunk->count);
     bg_errinfo why;
     if (!chunk_reserve_answers(chunk, 2 * 64 * words)) {
@@ -146,7 +205,10 @@ int cluster_add(struct cluster_work *work)
         return code;
     }
     k.vouched = cluster_now();
-    code = keys_run(&k, "adding", add_work, work->settings->acknowledged);
+    code =
+        keys_run(&k, "adding", (struct flow){ .work = add_work, .tells_empty = true },
+                 work->settings->acknowledged);
+    free(k.held.text);
     say_note("%s: keys added: %s, definitely new: %s", work->name, COUNT_TEXT(k.keys),
              COUNT_TEXT(k.fresh));
     return code;
@@ -209,7 +271,8 @@ static bool check_work(struct flow *flow, struct chunk *chunk)
 int cluster_check(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
-    const int code = keys_run(&k, "checking", check_work, !work->settings->count);
+    const int code = keys_run(&k, "checking", (struct flow){ .work = check_work },
+                              !work->settings->count);
     if (!code && work->settings->count) {
         printf("%" PRIu64 "\n", k.selected);
     }
