@@ -311,8 +311,10 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, bytes;
-    /* `estimate` and `rate` are sums over all shards; `fullest` is the highest fill. */
-    double estimate, rate, fullest;
+    /* `estimate`, `rate` and `target` are sums over all shards; `fullest` is the highest fill. */
+    double estimate, rate, target, fullest;
+    bg_health health; /* of the worst shard */
+    uint32_t unfit;   /* shards whose rate is too high */
     char kind[32];
 };
 
@@ -348,6 +350,8 @@ static void facts_field(struct shards_facts *f, const struct reply_item *name,
         f->bytes += (uint64_t)value->number;
     } else if (facts_is(name, "predicted_rate")) {
         f->rate += facts_number(value);
+    } else if (facts_is(name, "target_rate")) {
+        f->target += facts_number(value);
     } else if (facts_is(name, "estimated_items")) {
         f->estimate += facts_number(first);
     } else if (facts_is(name, "fill")) {
@@ -361,6 +365,7 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
     struct shards_facts *f = context;
     size_t at = 0;
     const struct reply_item list = reply_next(reply, &at);
+    const double rate = f->rate, target = f->target;
     shards_told(&f->told, shard, reply);
     for (int64_t i = 0; list.type == '*' && i + 1 < list.number; i += 2) {
         const struct reply_item name = reply_next(reply, &at);
@@ -372,6 +377,21 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
         reply_skip(reply, &at);
         facts_field(f, &name, &value, &first);
     }
+    const bg_health health = bg_health_of_rate(f->rate - rate, f->target - target);
+    f->unfit += health != BG_HEALTH_FINE;
+    f->health = health > f->health ? health : f->health;
+}
+
+static void info_print_health(const struct shards_facts *f, uint32_t shards)
+{
+    printf("  current rate %s\n  health       %s",
+           RATE_OF_TEXT(f->rate / shards, f->target / shards),
+           filter_health_name(f->health));
+    if (f->unfit) {
+        printf(": the rate is too high in %u of %u shards; create a larger filter",
+               f->unfit, shards);
+    }
+    printf("\n");
 }
 
 /* Prints the statistics, and marks shards that may have lost keys. */
@@ -392,10 +412,11 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
     printf("  designed for %s keys, %s per shard\n", COUNT_TEXT(f->capacity),
            COUNT_TEXT(f->capacity / shards));
     printf("  size         %s\n", BYTES_TEXT(f->bytes));
-    printf("  keys stored  about %s\n", COUNT_TEXT((uint64_t)(f->estimate + 0.5)));
+    printf("  keys stored  about %s of %s\n", COUNT_TEXT((uint64_t)(f->estimate + 0.5)),
+           COUNT_TEXT(f->capacity));
     printf("  fullest      %.1f%% of the bits are set in the fullest shard\n",
            100 * f->fullest);
-    printf("  current rate %s\n", RATE_TEXT(f->rate / shards));
+    info_print_health(f, shards);
     for (uint32_t i = 0; i < shards; i++) {
         char node[300];
         const bg_bytes name = w->filter.names[i];

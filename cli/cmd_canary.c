@@ -60,6 +60,7 @@ struct canary_answers {
     size_t absent;  /* number of "maybe" answers, out of CANARY_ABSENT */
     bg_estimate measured;
     double predicted; /* false-positive rate predicted from the fill */
+    double requested; /* the rate that the filter was created for; 0 if unknown */
     /* Standard deviation of the logarithm of the rate, caused by unevenly spread bits. */
     double deviation;
     bool hurt;         /* degraded or overflowed, so some parts always answer "maybe" */
@@ -108,6 +109,7 @@ static void canary_predict(const struct filter_file *file, struct canary_answers
     a->predicted = 1;
     if (file->filter && !bg_filter_get_info(file->filter, &info)) {
         a->predicted = info.rate;
+        a->requested = info.design_rate;
         a->hurt = info.degraded || info.overflowed;
         if (!(bg_kind_traits(info.kind) & (BG_TRAIT_FILLS_UP | BG_TRAIT_STATIC))) {
             a->deviation = canary_deviation(info.k, info.items.value);
@@ -168,7 +170,7 @@ static void canary_print(const struct canary_answers *a)
            "%s\n",
            a->absent, CANARY_ABSENT, RATE_TEXT(a->measured.value),
            RATE_TEXT(a->measured.low), RATE_TEXT(a->measured.high),
-           RATE_TEXT(a->predicted));
+           RATE_OF_TEXT(a->predicted, a->requested));
     printf("verdict      %s%s\n", a->fault ? "failed: " : "passed",
            a->fault ? a->fault : "");
 }
@@ -213,6 +215,9 @@ static int canary_file(const struct canary_options *o, const char *path,
         canary_json(&a, path);
     } else if (!say_is_quiet()) {
         canary_print(&a);
+        if (!a.fault) { /* the answers are right, but many of them are false positives */
+            filter_note_rate(&file);
+        }
     }
     filter_close(&file);
     return out_finish(a.fault ? CLI_NO : CLI_OK);

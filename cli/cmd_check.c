@@ -111,20 +111,6 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
 
-/* Reports a filter whose rate is higher than requested, because many of its "maybe" answers are
- * wrong. Reads only a sample of a large filter. */
-static void check_note_rate(const struct filter_file *file)
-{
-    enum { SAMPLE = 1 << 20 };
-    bg_filter_info info = { .struct_size = sizeof info };
-    if (!say_is_quiet() && file->filter
-        && !bg_filter_sample_info(file->filter, SAMPLE, &info) && !info.degraded
-        && filter_misses_rate(&info)) {
-        say_note("%s: %s; build a larger filter", file->path,
-                 filter_show_rate(&info, (char[FILTER_RATE_TEXT]){ "" }));
-    }
-}
-
 static int check_open(struct check *c, const char *first)
 {
     const struct check_options *o = c->options;
@@ -137,7 +123,7 @@ static int check_open(struct check *c, const char *first)
             break;
         }
         c->count++;
-        check_note_rate(file);
+        filter_note_rate(file);
         if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
             code = say_data("%s and %s: keys were converted differently ('%s' and "
                             "'%s'); check them separately",

@@ -55,8 +55,6 @@ struct info_facts {
     double times; /* the rate divided by the design rate */
 };
 
-static const char *const info_statuses[] = { "fine", "watch", "act" };
-
 enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
 
 static void info_find_health(struct info_facts *facts)
@@ -270,19 +268,8 @@ static void info_content(const bg_filter_info *info)
 
 static void info_health(const struct info_facts *facts)
 {
-    switch (facts->health) {
-    case INFO_FINE: info_row("health", "fine"); break;
-    case INFO_FULLER:
-        info_row("health", "%s: %s", info_statuses[facts->status],
-                 filter_show_rate(&facts->info, (char[FILTER_RATE_TEXT]){ "" }));
-        break;
-    case INFO_OVERFLOWED:
-        info_row("health", "act: the filter overflowed, and every answer is \"maybe\"");
-        break;
-    case INFO_DEGRADED:
-        info_row("health", "act: damaged parts always answer \"maybe\"");
-        break;
-    }
+    info_row("health", "%s",
+             filter_show_health(&facts->info, (char[FILTER_RATE_TEXT]){ "" }));
     if (facts->info.saturated) {
         info_row("saturated", "%s: see bg_filter(3)",
                  COUNT_TEXT(facts->info.saturated));
@@ -428,7 +415,7 @@ static void info_json_content(struct json *json, const struct info_facts *facts)
     json_count(json, "saturated", info->saturated);
     json_text(json, "health", healths[facts->health]);
     json_real(json, "times_design_rate", facts->times);
-    json_text(json, "status", info_statuses[facts->status]);
+    json_text(json, "status", filter_health_name(facts->status));
 }
 
 static void info_json_foreign(struct json *json, const struct info_facts *facts)

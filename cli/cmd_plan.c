@@ -214,13 +214,19 @@ static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *spe
 
 /* ---- Table, at most 100 columns wide --------------------------------------------------------- */
 
-static void report_rate(struct columns *table, double rate)
+/* Prints a rate. A rate far below the requested rate is not worth its digits. */
+static void report_rate(const struct plan_rows *plans, struct columns *table,
+                        double rate)
 {
-    columns_set(table, RATE_TEXT(rate));
+    const double low = plans->ask.spec.rate / 100;
+    char text[NUMBER_TEXT];
+    (void)snprintf(text, sizeof text, "%s%s", rate < low ? "<" : "",
+                   RATE_TEXT(rate < low ? low : rate));
+    columns_set(table, text);
 }
 
-static void report_rate_then(struct columns *table, const struct plan_row *row,
-                             double rate)
+static void report_rate_then(const struct plan_rows *plans, struct columns *table,
+                             const struct plan_row *row, double rate)
 {
     const uint32_t traits = bg_kind_traits(row->kind);
     if (traits & BG_TRAIT_STATIC) {
@@ -228,7 +234,7 @@ static void report_rate_then(struct columns *table, const struct plan_row *row,
     } else if (!plan_takes_more(row, rate)) {
         columns_set(table, "full");
     } else {
-        report_rate(table, rate);
+        report_rate(plans, table, rate);
     }
 }
 
@@ -262,9 +268,9 @@ static void report_row(const struct plan_rows *plans, const struct plan_row *row
     columns_set(table, BYTES_TEXT(plan->bytes));
     columns_real(table, plan->bits_per_key < 99.95 ? 1 : 0, plan->bits_per_key);
     columns_real(table, 0, plan->k);
-    report_rate(table, plan->rate);
-    report_rate_then(table, row, plan->rate_2x);
-    report_rate_then(table, row, plan->rate_10x);
+    report_rate(plans, table, plan->rate);
+    report_rate_then(plans, table, row, plan->rate_2x);
+    report_rate_then(plans, table, row, plan->rate_10x);
     columns_set(table, plan_fits_into(&plans->ask, plan));
     columns_real(table, 0, plan->lines_per_lookup);
     if (plan_has_queries(plans)) {

@@ -322,9 +322,12 @@ static bool watch_look(struct watch *w)
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-static const char *watch_ago(time_t then, char text[NUMBER_TEXT + 8])
+static const char *watch_ago(uint64_t then, char text[NUMBER_TEXT + 8])
 {
-    const double passed = difftime(time(NULL), then);
+    if (then == BG_CREATED_UNKNOWN) {
+        return "not recorded";
+    }
+    const double passed = difftime(time(NULL), (time_t)then);
     (void)snprintf(text, NUMBER_TEXT + 8, "%s ago",
                    SECONDS_TEXT(passed > 0 ? passed : 0));
     return text;
@@ -355,6 +358,11 @@ static void watch_show_content(const struct watch *w, struct picture *p)
     picture_add(p, "\n  fill        [%.*s%.*s] %.1f%%\n", width, full,
                 WATCH_BAR - width, empty, 100 * i->fill);
     picture_add(p, "  rate        %s\n", RATE_OF_TEXT(i->rate, i->design_rate));
+    /* If the rate is the problem, the line above shows it, and this line fits on the screen. */
+    picture_add(p, "  health      %s\n",
+                filter_misses_rate(i)
+                    ? filter_health_name(filter_health(i))
+                    : filter_show_health(i, (char[FILTER_RATE_TEXT]){ "" }));
 }
 
 static bool watch_may_draw_blocks(void)
@@ -434,9 +442,9 @@ static void watch_show(const struct watch *w, struct picture *p)
     watch_show_history(w, p);
     picture_add(p, "  generation  %" PRIu64 "\n  digest      %s\n", w->about.generation,
                 w->about.digest_text);
-    picture_add(p, "  created     %s\n", watch_ago((time_t)w->about.created, ago));
+    picture_add(p, "  created     %s\n", watch_ago(w->about.created, ago));
     picture_add(p, "  file        %s, changed %s\n", BYTES_TEXT(w->about.file_bytes),
-                watch_ago(w->changed, ago));
+                watch_ago((uint64_t)w->changed, ago));
     watch_show_note(w, p);
 }
 
@@ -471,9 +479,10 @@ static void watch_line(const struct watch *w, struct picture *p)
     }
     picture_add(p, ": %s", bg_kind_name((bg_kind)w->about.kind));
     if (w->opened) {
-        picture_add(p, ", about %s items, fill %.1f%%, rate %s",
+        picture_add(p, ", about %s items, fill %.1f%%, rate %s, health %s",
                     COUNT_TEXT((uint64_t)w->info.items.value), 100 * w->info.fill,
-                    RATE_TEXT(w->info.rate));
+                    RATE_OF_TEXT(w->info.rate, w->info.design_rate),
+                    filter_health_name(filter_health(&w->info)));
     }
     picture_add(p, ", generation %" PRIu64 ", digest %s, %s\n", w->about.generation,
                 w->about.digest_text, BYTES_TEXT(w->about.file_bytes));

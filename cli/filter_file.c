@@ -660,6 +660,37 @@ const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_T
     return text;
 }
 
+const char *filter_health_name(bg_health health)
+{
+    static const char *const names[] = { "fine", "watch", "act" };
+    return names[health];
+}
+
+const char *filter_show_health(const bg_filter_info *info, char text[FILTER_RATE_TEXT])
+{
+    const bg_health health = filter_health(info);
+    char why[FILTER_RATE_TEXT];
+    const char *reason = info->degraded ? "damaged parts always answer \"maybe\""
+                         : info->overflowed
+                             ? "the filter overflowed, and every answer is \"maybe\""
+                             : filter_show_rate(info, why);
+    (void)snprintf(text, FILTER_RATE_TEXT, "%s%s%.*s", filter_health_name(health),
+                   health ? ": " : "", health ? FILTER_RATE_TEXT - 16 : 0, reason);
+    return text;
+}
+
+void filter_note_rate(const struct filter_file *file)
+{
+    enum { SAMPLE = 1 << 20 };
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (!say_is_quiet() && file->filter
+        && !bg_filter_sample_info(file->filter, SAMPLE, &info) && !info.degraded
+        && filter_misses_rate(&info)) {
+        say_note("%s: %s; build a larger filter", file->path,
+                 filter_show_rate(&info, (char[FILTER_RATE_TEXT]){ "" }));
+    }
+}
+
 /* Returns the keys starting at `from`. */
 static bg_keys filter_rest(bg_keys keys, size_t from)
 {

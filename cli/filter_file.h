@@ -115,6 +115,7 @@ BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done
  */
 #define FILTER_RATE_USELESS 0.5
 bg_health filter_health(const bg_filter_info *info);
+const char *filter_health_name(bg_health health); /* "fine", "watch" or "act" */
 bool filter_misses_rate(const bg_filter_info *info);
 bool filter_rate_is_gross(double rate, double requested);
 
@@ -130,6 +131,14 @@ int filter_refuse_excess(const struct filter_excess *excess, const char *more);
  * the reason if the filter holds more keys than it was created for. Returns `text`. */
 enum { FILTER_RATE_TEXT = 256 };
 const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_TEXT]);
+
+/* Describes the health of a filter: "fine", or "act: has a false-positive rate of 12.4% (target
+ * 1%)". Returns `text`. */
+const char *filter_show_health(const bg_filter_info *info, char text[FILTER_RATE_TEXT]);
+
+/* Prints a note if the filter in a file misses its rate, because many of its answers are wrong.
+ * Reads only a sample of a large filter. */
+void filter_note_rate(const struct filter_file *file);
 
 /* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by the note, if
  * there is one. */

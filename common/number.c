@@ -159,8 +159,17 @@ const char *number_show_bytes(uint64_t bytes, char text[NUMBER_TEXT])
 
 const char *number_show_rate(double rate, char text[NUMBER_TEXT])
 {
-    (void)snprintf(text, NUMBER_TEXT, rate > 0 && rate < 1e-6 ? "%.2e%%" : "%.3g%%",
-                   100 * rate);
+    const double percent = 100 * rate;
+    if (percent > 0.99e-6 && percent < 1e-4) { /* %g would use an exponent */
+        size_t n = (size_t)snprintf(text, NUMBER_TEXT, "%.8f", percent);
+        while (text[n - 1] == '0') {
+            n--;
+        }
+        memcpy(text + n, "%", 2);
+    } else {
+        (void)snprintf(text, NUMBER_TEXT,
+                       percent > 0 && percent < 1e-4 ? "%.2e%%" : "%.3g%%", percent);
+    }
     return text;
 }
 

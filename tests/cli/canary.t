@@ -4,7 +4,7 @@ $ seq 10000 > keys; bloomgate build -q --items 10000 --generation 7 f.bg keys
 $ bloomgate canary f.bg
 generation   7
 present      16 of 16 found
-absent       43 of 4096 reported as "maybe": 1.05% (0.78% to 1.41%), predicted 0.991%
+absent       43 of 4096 reported as "maybe": 1.05% (0.78% to 1.41%), predicted 1%
 verdict      passed
 $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
@@ -14,7 +14,7 @@ $ bloomgate canary --json f.bg
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
-absent       44 of 4096 reported as "maybe": 1.07% (0.801% to 1.44%), predicted 0.984%
+absent       44 of 4096 reported as "maybe": 1.07% (0.801% to 1.44%), predicted 1%
 verdict      failed: the filter has no canaries of this generation
 ? 1
 $ bloomgate canary -q bare.bg
@@ -51,7 +51,7 @@ present      0 of 16 found
 $ bloomgate build -q --items 1000 full.bg < /dev/null; bloomgate add -q full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
-absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted 99%
+absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted 99% (target 1%)
 verdict      failed: the filter answers "maybe" for almost all keys
 ! bloomgate add: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 99% (target 1%); build a larger filter
 ? 1
@@ -64,7 +64,7 @@ $ bloomgate canary hurt.bg
 $ bloomgate canary --tolerate hurt.bg
 generation   7
 present      16 of 16 found
-absent       4096 of 4096 reported as "maybe": 100% (99.9% to 100%), predicted 100%
+absent       4096 of 4096 reported as "maybe": 100% (99.9% to 100%), predicted 100% (target 1%)
 verdict      failed: the filter is damaged, or had no space for some keys
 ! bloomgate canary: warning: hurt.bg: some blocks are damaged; lookups in them always return "maybe"
 ? 1
@@ -83,7 +83,7 @@ $ bloomgate canary k.bg
 $ bloomgate canary --keyring ring k.bg
 generation   0
 present      16 of 16 found
-absent       38 of 4096 reported as "maybe": 0.928% (0.677% to 1.27%), predicted 0.997%
+absent       38 of 4096 reported as "maybe": 0.928% (0.677% to 1.27%), predicted 1%
 verdict      passed
 $ bloomgate canary --keys k.bg | head -1
 626c6f6f6d676174653a703a000000000000000000000000

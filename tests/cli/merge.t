@@ -41,7 +41,7 @@ $ bloomgate info l9.bg | grep -E 'generation|canaries'
 $ bloomgate canary l9.bg
 generation   7
 present      16 of 16 found
-absent       0 of 4096 reported as "maybe": 0% (0% to 0.0937%), predicted 0.000895%
+absent       0 of 4096 reported as "maybe": 0% (0% to 0.0937%), predicted below 0.01% (target 1%)
 verdict      passed
 
 # Filters that cannot be merged are reported.
@@ -212,9 +212,10 @@ $ bloomgate fold no.bg missing.bg
 $ bloomgate fold -q -g 5 half5.bg both.bg; bloomgate canary half5.bg
 generation   0
 present      16 of 16 found
-absent       84 of 4096 reported as "maybe": 2.05% (1.66% to 2.53%), predicted 2.47%
+absent       84 of 4096 reported as "maybe": 2.05% (1.66% to 2.53%), predicted 2.47% (target 1%)
 verdict      passed
 ! bloomgate fold: warning: the filter has a false-positive rate of 2.47% (target 1%); fold it fewer times, or build a larger filter
+! bloomgate canary: half5.bg: has a false-positive rate of 2.47% (target 1%); build a larger filter
 
 # Shards.
 $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part

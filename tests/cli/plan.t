@@ -196,7 +196,7 @@ Not possible:
   counting     --rate: 1e-08 for 1000000 items needs more than 1024 bits per key
 |
 Use classic, which reads up to 27 cache lines per lookup: a blocked filter would need over 1.5 times
-  the memory; 4.6 MiB, 1.00e-06% false positives.
+  the memory; 4.6 MiB, 0.000001% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-08 OUT KEYS
 |
 Alternatives if:
@@ -441,3 +441,12 @@ $ bloomgate plan -n 1M -p 1% --kind bloked
 ! bloomgate plan: --kind: found 'bloked', expected one of auto, classic, partitioned, blocked, split, register, counting, cuckoo, quotient, fuse, ribbon, scalable, window; did you mean blocked?
 ! Try 'bloomgate plan --help'.
 ? 2
+
+# A rate far below the requested rate is shown as a limit, not with an exponent.
+$ bloomgate plan -n 100 -p 1% | grep -E '^(scalable|window) '
+scalable     2.0 KiB   164   8     <0.01%    <0.01%  0.0788%  L1        1
+window         576 B  46.1  10     <0.01%    <0.01%   <0.01%  L1        8
+$ seq 1000 | bloomgate dedup -q -c --memory 1k
+257
+! bloomgate dedup: stopped after 257 lines: the filter is full (about 255 keys), and more than 0.000102% of new lines would be dropped; use a larger --memory
+? 5

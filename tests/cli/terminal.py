@@ -133,8 +133,8 @@ def progress_is_drawn_on_terminals_only(terminal):
 
 def colors_are_used_unless_unwanted(terminal):
     write(terminal.folder, "keys", range(1000))
-    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: the filter holds more keys than its capacity of 200"
-    command = "bloomgate build -f {} -n 200 small.bg keys"
+    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: the filter holds more keys than its capacity of 700"
+    command = "bloomgate build -f {} -n 700 small.bg keys"
     for before, options, pattern in (("", "", colored), ("NO_COLOR= ", "", colored), ("NO_COLOR=1 ", "", plain),
                                      ("TERM=dumb ", "", plain), ("", "--color=never", plain),
                                      ("NO_COLOR=1 ", "--color=always", colored)):
@@ -176,7 +176,7 @@ def watch_redraws_what_is_replaced(terminal):
     terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, hash profile fast\n  items       about 1,0\d\d of 1,000 .*$")
     assert "history" not in terminal.screen(), terminal.screen()
     build(terminal, "seen.bg", 5000, "-n", "4000", "-g", "2")
-    terminal.shows(r"about 5,\d\d\d of 4,000 .*\n.*\n  rate .* \(target 1%\)\n"
+    terminal.shows(r"about 5,\d\d\d of 4,000 .*\n.*\n  rate .* \(target 1%\)\n  health      act\n"
                    r"  history     [\u2581\u2582]\u2588 items, 1 change\n  generation  2\n")
     os.rename(path, path + ".away")
     terminal.shows(r"ERROR       No such file or directory\n +showing the last good file\n  kind (.*\n)*  generation  2\n")
