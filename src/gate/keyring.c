@@ -93,7 +93,11 @@ static bg_err keyring_open_file(const char *path, struct disk_file *file, size_t
     memcpy(file->path, path, strlen(path) + 1);
     file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file->descriptor < 0) {
-        return disk_error(info, "open", path);
+        return errno == ELOOP ? bgi_err_state(
+                   info, BG_EIO, "open",
+                   "a keyring must not be a symbolic link; use the path "
+                   "of its target")
+                              : disk_error(info, "open", path);
     }
     bg_err err = fstat(file->descriptor, &about) != 0
                      ? disk_error(info, "stat", path)

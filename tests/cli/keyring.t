@@ -71,7 +71,7 @@ $ printf 'nonsense\n' > bad; chmod 600 bad; bloomgate keyring bad
 ! bloomgate keyring: bad: line 1, secret: found nothing, expected 32 hexadecimal digits
 ? 3
 $ ln -s ring link; chmod 600 ring; bloomgate keyring link
-! bloomgate keyring: link: Too many levels of symbolic links
+! bloomgate keyring: link: a keyring must not be a symbolic link; use the path of its target
 ? 4
 
 # Filters cannot be read without their keyring, so no command overwrites a keyring.
