@@ -392,13 +392,15 @@ static void flow_remove(struct chunk *chunk, size_t n)
     chunk->offset += n;
 }
 
-/* Passes the header of the first file to flow->header. A header without a separator is the whole
+/* Passes the first header to flow->header. A header without a separator is the whole
  * chunk; a separator is then appended in the space that is reserved after the chunk. */
 static bool flow_pass_header(struct flow *flow, struct chunk *chunk, size_t n)
 {
-    if (!flow->header || chunk->file > 0) {
+    if (!flow->header
+        || flow->passed) { /* files before the first header may be empty */
         return true;
     }
+    flow->passed = true;
     if (chunk->bytes[n - 1] != flow->format->separator) {
         chunk->bytes[n++] = flow->format->separator;
     }

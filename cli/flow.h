@@ -46,8 +46,8 @@ struct flow {
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* Called in input order, for one chunk at a time. May be NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
-    /* Called once, before all other steps, with the header of the first file (--header), which ends
-     * with a separator. May be NULL. */
+    /* Called once, before all other steps, with the first header (--header), which ends with a
+     * separator. May be NULL. */
     bool (*header)(struct flow *flow, const char *bytes, size_t n);
     /* Called after `deliver`, also in input order and for one chunk at a time. May be NULL. */
     bool (*write)(struct flow *flow, struct chunk *chunk);
@@ -64,6 +64,7 @@ struct flow {
         opened; /* number of the current file, counted from 1; 0 before the first file */
     uint64_t line;  /* number of the next line; 0 if it is unknown */
     uint64_t field; /* column in the current file; see chunk.field */
+    bool passed;    /* whether a header was passed on */
     bool marked;    /* whether a file starts with a byte-order mark */
     bool headed;    /* a file seems to start with a header, but --header is not set */
 

@@ -312,3 +312,11 @@ bloomgate add: x.bg: scalable, about 5 keys, 1.7 MiB, false-positive rate below 
 bloomgate bench: keys that end with CR: 2 of 3; if lines end with CR LF, use --crlf
 bloomgate bench: warning: records without field 2: 1 of 3; their keys are empty; check --field and --delimiter
 bloomgate bench: the first record seems to be a header; if it is not a key, use --header
+
+# The header is printed even if the first file is empty, and only once.
+$ : > none.csv; printf 'id,x\n1,a\n' > h.csv; bloomgate build -q --csv --field id h.bg h.csv; bloomgate check --csv --field id h.bg none.csv h.csv h.csv; cat h.csv | bloomgate dedup -q --csv --field id /dev/null - none.csv
+id,x
+1,a
+1,a
+id,x
+1,a
