@@ -10,6 +10,7 @@
 #include "filter_file.h"
 #include "flow.h"
 #include "number.h"
+#include "replace_file.h"
 #include "save_options.h"
 #include "spool.h"
 
@@ -61,8 +62,9 @@ static int change_place(struct change *c, const char *path)
     c->output = in_place ? NULL : o->output ? o->output : "-";
     c->name = in_place ? path : spool_target_name(c->output);
     if (in_place) {
-        const int code =
-            access(path, F_OK) == 0 ? claim_target(path, c->to) : say_errno(path);
+        int code =
+            access(path, F_OK) == 0 ? replace_expect_regular(path) : say_errno(path);
+        code = code ? code : claim_target(path, c->to);
         return code ? code : change_expect_no_pointer(c);
     }
     const char *to = c->output;

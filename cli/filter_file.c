@@ -142,8 +142,18 @@ int filter_may_write(const char *path, bool force)
                  : say_refused("%s: already exists; use -f to overwrite it", path);
 }
 
+/* Returns whether a path is another name for an open file, next to which no lock can be created. */
+static bool filter_is_descriptor(const char *path)
+{
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
+           || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
+}
+
 int filter_claim_output(const char *path, bool force)
 {
+    if (filter_is_descriptor(path)) {
+        return say_usage("%s: to write a filter to stdout, use '-'", path);
+    }
     if (!spool_is_standard(path)) {
         return filter_claim(path, force);
     }

@@ -221,8 +221,8 @@ $ echo x | bloomgate add a
 ! bloomgate add: a: not a filter in any known format
 ? 3
 $ mkdir folder; echo x | bloomgate add folder
-! bloomgate add: folder: Is a directory
-? 4
+! bloomgate add: folder: not a regular file, so it cannot be replaced
+? 2
 $ echo x | bloomgate add missing.bg
 ! bloomgate add: missing.bg: No such file or directory
 ? 4

@@ -502,3 +502,13 @@ $ bloomgate dedup --as int16 x
 ! bloomgate dedup: --as: found 'int16', expected one of text, int64, int32, hex, utf16; did you mean int64?
 ! Try 'bloomgate dedup --help'.
 ? 2
+
+# A FIFO is not a filter file to change, and stdout is written with '-'.
+$ mkfifo changed; for command in add remove; do echo 1 | timeout 60 bloomgate $command changed; done; rm changed
+! bloomgate add: changed: not a regular file, so it cannot be replaced
+! bloomgate remove: changed: not a regular file, so it cannot be replaced
+$ echo 1 | bloomgate build -f /dev/fd/1 > stdout.bg; echo 1 | bloomgate build -f /dev/stdout | cat; rm stdout.bg
+! bloomgate build: /dev/fd/1: to write a filter to stdout, use '-'
+! Try 'bloomgate build --help'.
+! bloomgate build: /dev/stdout: to write a filter to stdout, use '-'
+! Try 'bloomgate build --help'.
