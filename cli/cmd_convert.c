@@ -147,6 +147,7 @@ static int convert_filter(const struct convert_options *o, const char *from,
         return code;
     }
     const bool ours = convert_to_ours(o);
+    filter_note_rate(&file);
     if (!ours && o->save.generation) {
         code = say_usage("--generation requires --to bloomgate");
     } else if (file.filter) {

@@ -91,6 +91,17 @@ static bool verify_is_damage(bg_err err)
     return err == BG_EFORMAT || err == BG_ECHECKSUM;
 }
 
+/* An intact file may still contain a filter whose answers are mostly wrong. */
+static void verify_note_rate(const struct verify_options *o, const char *path)
+{
+    static struct filter_file file;
+    if (!say_is_quiet()
+        && !filter_open(path, &o->open, FILTER_OURS | FILTER_MAPPED, KEY_TEXT, &file)) {
+        filter_note_rate(&file);
+        filter_close(&file);
+    }
+}
+
 static int verify_ours(const struct verify_options *o, const char *path)
 {
     static struct filter_file file;
@@ -98,7 +109,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     bg_verify_report report = { .struct_size = sizeof report };
     bg_errinfo why;
     struct progress progress;
-    const char *name = spool_name(path);
+    const char *name = spool_name(path), *given = path;
     path = spool_path(path);
     file = (struct filter_file){ .path = name };
     if (o->open.keyring) { /* damage to the header is ignored here and reported below */
@@ -123,6 +134,9 @@ static int verify_ours(const struct verify_options *o, const char *path)
         return say_error(name, &why);
     }
     (o->json ? verify_json : verify_print)(name, &report, asked);
+    if (!err && asked) {
+        verify_note_rate(o, given);
+    }
     return err ? CLI_NO : CLI_OK;
 }
 

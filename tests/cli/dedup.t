@@ -302,6 +302,7 @@ $ seq 1000 11000 | bloomgate dedup -q -s hundred.bg > more; wc -l < more; bloomg
 70
 hundred.bg: intact
 ! bloomgate dedup: stopped after ... lines: the filter is full (about ... keys), and more than 1% of new lines would be dropped; start a new state with a larger --items
+! bloomgate verify: hundred.bg: holds more keys than its capacity of 100, so its false-positive rate is ...% (target 1%); build a larger filter
 $ bloomgate dedup -q -s grown.bg -p 1e-4 lines | wc -l; seq 200000 | bloomgate dedup -q -s grown.bg -n 10 -p 1e-3 | wc -l
 3
 200000

@@ -123,3 +123,11 @@ $ mkdir bare; printf 'bloomgate-pointer 1\nbare\n' > astray; bloomgate verify as
 ! bloomgate verify: astray: path: found a different type of file, expected a regular file
 ! bloomgate verify: bare: path: found a different type of file, expected a regular file
 ? 3
+
+# An intact file may contain a filter that holds too many keys. convert reports it as well.
+$ bloomgate build -q -k split --hash xxh64 -n 1000 over.bg < /dev/null; bloomgate add -q over.bg keys 2> /dev/null; bloomgate verify over.bg; bloomgate verify - < over.bg; bloomgate convert -f --to parquet over.bg over.out; bloomgate verify -q over.bg
+over.bg: intact
+stdin: intact
+! bloomgate verify: over.bg: holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 1%); build a larger filter
+! bloomgate verify: stdin: holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 1%); build a larger filter
+! bloomgate convert: over.bg: holds more keys than its capacity of 1,000, so its false-positive rate is 100% (target 1%); build a larger filter
