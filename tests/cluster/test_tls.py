@@ -109,7 +109,7 @@ def test_what_is_refused(t):
     secure = t.secure
     other = cluster_world.Secure(os.path.join(t.folder, "other"))
     t.refused(*t.tls, password="wrong", what="AUTH: WRONGPASS")
-    t.refused(*t.tls, password=None, what="NOAUTH: the node requires a password, but none is set")
+    t.refused(*t.tls, password=None, what="NOAUTH: the node requires a password: set ")
     t.refused("--tls", "--tls-ca", other.path("ca.pem"), "--tls-cert", secure.path("client.pem"), "--tls-key", secure.path("client.key"),
               what="expected a certificate issued by an authority in tls-ca")
     t.refused("--tls", "--tls-ca", secure.path("ca.pem"), what="set tls-cert and tls-key")
