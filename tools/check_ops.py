@@ -21,7 +21,7 @@ RULES = ["ops/prometheus/bloomgate.rules.yml", "ops/prometheus/bloomgated.rules.
 DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "docs/runbook.md"
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
 SERVICE = "<!-- service -->\n", "<!-- /service -->"
-SCRAPED = {"job", "instance"}  # labels that Prometheus adds
+SCRAPED = {"job", "instance", "alertname"}  # labels that Prometheus adds
 # Metrics with these prefixes have the label "filter".
 FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),

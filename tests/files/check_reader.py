@@ -42,11 +42,11 @@ def fields_of_library():
     fields = {(int(a), int(n), name) for a, n, name in re.findall(r"\bX\((\d+), (\d+), (\w+)\)", text)}
     at = {name: int(value) for name, value in re.findall(r"CONTAINER_(\w+)_AT = (\d+)", text)}
     size = int(re.search(r"CONTAINER_HEADER = (\d+)", text).group(1))
-    ends = {"KEY_ID": "NAME", "NAME": "DIGEST", "DIGEST": "RESERVED", "RESERVED": "METADATA", "METADATA": "CRC"}
+    ends = {"KEY_ID": "NAME", "NAME": "DIGEST", "RESERVED": "METADATA", "METADATA": "CRC"}
     names = {"NAME": "custom_name"}
     for field, following in ends.items():
         fields.add((at[field], at[following] - at[field], names.get(field, field.lower())))
-    return fields | {(0, 8, "magic"), (at["CRC"], size - at["CRC"], "crc")}
+    return fields | {(0, 8, "magic"), (at["DIGEST"], 16, "digest"), (at["CRC"], size - at["CRC"], "crc")}
 
 
 def fields_of_page():
