@@ -84,8 +84,8 @@ int backup_read_manifest(const char *dir, struct backup_set *set);
 bool backup_is_file_name(const char *file);
 
 /* Opens a file of a backup for reading. Anything but a regular file is refused: a pipe would block,
- * and a device may have no end. Returns -1 on failure, and sets *damage to a description, or to NULL
- * if errno describes the failure. */
+ * and a device may have no end. Returns -1 on failure, and sets *damage to a description, or to
+ * NULL if errno describes the failure. */
 int backup_open(const char *path, const char **damage);
 
 /* Reads a filter's file and checks its size, its checksum, its structure and its digest. If the

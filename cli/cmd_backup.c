@@ -1,10 +1,10 @@
 /*
- * cmd_backup.c - bloomgate backup: copies all filters of a running service to a directory, and checks
- * backups.
+ * cmd_backup.c - bloomgate backup: copies all filters of a running service to a directory, and
+ * checks backups.
  *
  * Rounds. A round lists all filters with their names and IDs (BG.LIST), and then dumps every filter
- * that has not been dumped under its name yet. A filter may be renamed, replaced or dropped after it
- * was listed. BG.DUMP therefore fails unless the name still has the listed ID, and another round
+ * that has not been dumped under its name yet. A filter may be renamed, replaced or dropped after
+ * it was listed. BG.DUMP therefore fails unless the name still has the listed ID, and another round
  * follows. The backup consists of the filters in the list of the last round, under the names in
  * that list:
  *
@@ -16,19 +16,20 @@
  *        The service counts these renames. If the count changes while a list is read, another
  *        round follows.
  *   (B2) Each dump was taken after the start, while its filter had the name under which the backup
- *        contains it. So the backup has under each name what the service had under it at that time,
- *        including every add acknowledged before the start, unless the filter that received the
- *        add lost the name. A dump is not reused after a rename: the filter may have received its
- *        keys after the dump, just before it took the name from another filter.
+ *        contains it. So under each name, the backup contains what the service had under that name
+ *        when the dump was taken. This includes every add acknowledged before the start, unless the
+ *        filter that received the add lost the name. A dump is not reused after a rename: the
+ *        filter may have received its keys after the dump, just before it took the name from
+ *        another filter.
  *   (B3) A filter that exists from the start to the end is in every list, because a renamed filter
  *        keeps its ID. So it is in the backup, under a name that it had.
  *   (B4) No two filters have the same name: otherwise another round follows.
  *
- * Files. Filters are written to DIR.partial. When all files have been written, they are synced, read
- * again and compared with the checksums that the service computed. Then the manifest is written,
- * and DIR.partial is renamed to DIR. If anything fails, DIR.partial is removed. A backup that was
- * killed leaves DIR.partial behind, and the next backup to DIR replaces it, unless it contains files
- * that a backup does not write.
+ * Files. Filters are written to DIR.partial. When all files have been written, they are synced,
+ * read again and compared with the checksums that the service computed. Then the manifest is
+ * written, and DIR.partial is renamed to DIR. If anything fails, DIR.partial is removed. A backup
+ * that was killed leaves DIR.partial behind, and the next backup to DIR replaces it, unless it
+ * contains files that a backup does not write.
  *
  * Memory: one chunk of a filter, and the manifest.
  */
@@ -568,8 +569,8 @@ static int partial_visit(const struct backup *b, DIR *dir, bool removes)
     return CLI_OK;
 }
 
-/* Removes DIR.partial, if it exists. Removes nothing if it contains other files than those that a
- * backup writes. */
+/* Removes DIR.partial, if it exists. Removes nothing if it contains anything that is not a file of
+ * a backup. */
 static int partial_remove(const struct backup *b)
 {
     const int fd = open(b->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -933,9 +933,10 @@ const struct command command_build = {
         "fails.\n\nThe default false-positive rate is 1%. Without --items, "
         "uncompressed regular files are read twice, the first time to count their "
         "keys. Keys from a pipe are added to a scalable filter, which starts with a "
-        "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other "
-        "--kind, and for cuckoo filters from files, the keys are first collected in "
-        "memory, which takes 8 bytes per key. Files compressed with gzip, zstd, xz, bzip2 or lz4 are decompressed.\n\nKey "
+        "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. If another --kind is set, "
+        "keys from a pipe are first collected in memory, which takes 8 bytes per key. "
+        "Without --items, the keys of cuckoo filters are collected even from files. "
+        "Files compressed with gzip, zstd, xz, bzip2 or lz4 are decompressed.\n\nKey "
         "conversions (--trim, --lower, --as) are recorded in the file, and bloomgate "
         "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),

@@ -28,7 +28,7 @@ struct canary_options {
 static const struct option canary_table[] = {
     OPT_FLAG("keys", 0, keys, "print the 16 canaries in hexadecimal, for --as hex"),
     OPT_TEXT("generation", 'g', generation, "N",
-             "generation of the canaries (default: those in the file)"),
+             "generation of the canaries (default: that of the file's canaries)"),
     OPT_FLAG("json", 0, json, "print a JSON object (bloomgate.canary.1)"),
     OPT_END,
 };

@@ -1,6 +1,6 @@
 /*
- * cmd_migrate.c - bloomgate migrate: copies the filters of a running server (RedisBloom, valkey-bloom
- * or Bloomgate) to a server that runs Bloomgate.
+ * cmd_migrate.c - bloomgate migrate: copies the filters of a running server (RedisBloom,
+ * valkey-bloom or Bloomgate) to a server that runs Bloomgate.
  *
  * SCAN lists the keys of every node of the source, a batch at a time, and TYPE selects the filters.
  * Each filter is copied and verified (migrate.h) before the next one, so only one filter at a time is
@@ -552,8 +552,9 @@ const struct command command_migrate = {
         "Copies all filters of a running server to bloomgated, or to a Redis or Valkey "
         "server with the bloomgate module. The source runs RedisBloom, valkey-bloom, the "
         "bloomgate module or bloomgated. Bloomgate filters with a keyed hash are copied "
-        "only if the target has their secrets. SOURCE and TARGET are HOST:PORT, or HOST:PORT,HOST:PORT for some nodes "
-        "of a cluster. The source is only read. Filters keep their bits, their hash and "
+        "only if the target has their secrets. SOURCE and TARGET are HOST:PORT, or "
+        "HOST:PORT,HOST:PORT for some nodes of a cluster. The source is only read. "
+        "Filters keep their bits, their hash and "
         "their expiration time. Only database 0 is copied.\n\nEach filter is loaded "
         "under a temporary name, {N}NAME/bloomgate-migrate, read back and compared bit by "
         "bit, and then renamed. Keys that exist on the target are compared and never "

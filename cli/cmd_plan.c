@@ -214,7 +214,7 @@ static int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *spe
 
 /* ---- Table, at most 100 columns wide --------------------------------------------------------- */
 
-/* Prints a rate. A rate far below the requested rate is not worth its digits. */
+/* Prints a rate. A rate below 1% of the requested rate is shown as "<" and that limit. */
 static void report_rate(const struct plan_rows *plans, struct columns *table,
                         double rate)
 {
@@ -384,9 +384,9 @@ static void report_latency(const struct plan_rows *plans)
     }
 }
 
-/* The size of a window of 8 generations (the default) if all keys arrive in one period, compared with
- * its size if they arrive evenly: the period's filter has overflow layers. Measured from 1,000 to
- * 1,000,000 keys and from 10% to 1e-6: 2.0 to 2.2. */
+/* The size of a window of 8 generations (the default) if all keys arrive in one period, divided by
+ * its size if keys arrive evenly. The filter of that period has overflow layers. Measured from
+ * 1,000 to 1,000,000 keys and from 10% to 1e-6: 2.0 to 2.2. */
 static const double report_burst = 2.2;
 
 static void report_window(const bg_plan *plan)
@@ -397,7 +397,7 @@ static void report_window(const bg_plan *plan)
             text, sizeof text,
             "this plan assumes that keys arrive evenly over the window. If "
             "all keys arrive in one period, the window grows to about %s, and "
-            "twice as many keys can exceed the rate.",
+            "with twice as many keys, its rate may be too high.",
             BYTES_TEXT((uint64_t)(report_burst * (double)plan->bytes)));
         columns_paragraph("Note:", 2, COLUMNS_WIDTH, text);
     }

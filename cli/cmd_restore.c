@@ -4,8 +4,8 @@
  * Before anything is changed, the manifest is read, and the names are compared with those in the
  * service. A filter that exists is an error, unless an option selects what happens to it.
  *
- * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX (of a very long name, only the
- * start is used), and then renamed to its own name atomically:
+ * Each filter is loaded under a temporary name, NAME.restore-XXXXXXXX (of a very long name, only
+ * the start is used), and then renamed to its own name atomically:
  *
  *     check the file    BG.LOAD ...    PEXPIREAT    BG.DIGEST    RENAMENX or RENAME
  *

@@ -87,11 +87,11 @@ static int flow_report_skipped(const struct flow *flow)
 {
     const struct key_oddities *odd = &flow->odd;
     if (flow->keys == 0 && !flow->resumed) {
-        return say_data("none of the records (%s) is valid; check %s",
+        return say_data("none of the records (%s) is valid; %s",
                         COUNT_TEXT(odd->skipped),
-                        odd->cr                  ? "--crlf"
-                        : flow->format->json.set ? "the path"
-                                                 : "--as");
+                        odd->cr                  ? "use --crlf"
+                        : flow->format->json.set ? "check the path"
+                                                 : "check --as");
     }
     say_note("invalid records skipped: %s of %s", COUNT_TEXT(odd->skipped),
              COUNT_TEXT(flow->keys + odd->skipped));
@@ -191,13 +191,15 @@ static size_t flow_room(size_t wanted)
     return room;
 }
 
-/* Makes a chunk that contains no whole record larger. Compressed input of a few KiB may decompress
- * to a record that does not fit into memory, so the length of a record is limited. */
+/* Enlarges a chunk that contains no whole record. Compressed input of a few KiB may decompress to a
+ * record that does not fit into memory, so the length of a record is limited. */
 static bool flow_enlarge(struct flow *flow, struct chunk *chunk)
 {
     if (chunk->room >= FLOW_RECORD) {
         return flow_fail(flow, say_data("%s: at byte %" PRIu64
-                                        ": the record is longer than %s",
+                                        ": the record is longer than %s; check the "
+                                        "input and the record format (-0, "
+                                        "--length-prefixed)",
                                         chunk->path, flow->input->offset - chunk->used,
                                         BYTES_TEXT(FLOW_RECORD)));
     }

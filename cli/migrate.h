@@ -4,8 +4,8 @@
  *
  * The source is only read. DUMP returns a snapshot of the filter, which is converted to a Bloomgate
  * dump (dump.h); BG.DUMP returns such a dump. The dump is loaded under a temporary name in the same
- * slot. It is then read back and compared bit by bit, and its expiration time is set. Finally, it is renamed: with RENAMENX, or with RENAME
- * if it replaces a different filter.
+ * slot. It is then read back and compared bit by bit, and its expiration time is set. Finally, it
+ * is renamed: with RENAMENX, or with RENAME if it replaces a different filter.
  *
  * Invariants
  *   (M1) A filter gets its final name on the target only after it is complete and verified.

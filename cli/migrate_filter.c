@@ -175,8 +175,8 @@ static bg_err migrate_encode(const struct object *object, struct migrate_dump *d
     return err;
 }
 
-/* Reads a filter of RedisBloom or valkey-bloom from the source, and converts it. Sets *missing if it
- * does not exist. */
+/* Reads a filter of RedisBloom or valkey-bloom from the source, and converts it. Sets *missing if
+ * it does not exist. */
 static bg_err migrate_convert(struct cluster *source, bg_bytes name,
                               struct migrate_dump *dump, bool *missing,
                               bg_errinfo *info)
@@ -261,7 +261,8 @@ static bool migrate_is_unknown(bg_err err, const bg_errinfo *why)
     return err == BG_EBUSY && strstr(why->message, "ERR unknown command") != NULL;
 }
 
-/* Reads the filter from the source. bloomgated has no DUMP, but supports BG.DUMP for all its filters. */
+/* Reads the filter from the source. bloomgated has no DUMP, but supports BG.DUMP for all its
+ * filters. */
 static bg_err migrate_fetch(struct cluster *source, struct migrate_filter *f,
                             struct migrate_dump *dump, bool *missing)
 {
@@ -296,8 +297,8 @@ static bg_err migrate_read_expiry(struct cluster *source, bg_bytes name,
     return err;
 }
 
-/* Returns whether a key may expire at the same time according to both replies. The clocks of two
- * machines may differ in speed. */
+/* Returns whether both replies may describe the same expiration time. The clocks of two machines
+ * may differ in speed. */
 static bool migrate_is_same_expiry(const struct migrate_expiry *a,
                                    const struct migrate_expiry *b)
 {
@@ -308,9 +309,9 @@ static bool migrate_is_same_expiry(const struct migrate_expiry *a,
 }
 
 /* Reads a filter and its remaining time. Sets *missing if it does not exist, and *since to the time
- * for which the remaining time holds. A key that was deleted and created again between two commands
- * must not get the old expiration time. If the time differs before and after the dump, the key is
- * therefore read again, but only a few times, because clients may postpone it all the time. */
+ * at which its remaining time was read. A key that was deleted and created again between two
+ * commands must not get the old expiration time. If the expiration time changed during the dump,
+ * the key is therefore read again, but only a few times, because clients may keep changing it. */
 static bg_err migrate_snapshot(struct cluster *source, struct migrate_filter *f,
                                struct migrate_dump *dump, bool *missing, int64_t *since)
 {
@@ -441,8 +442,9 @@ static bg_err migrate_set_ttl(struct cluster *target, bg_bytes name, int64_t ttl
 }
 
 /* Gives a verified filter its name. Sets *renamed to false if the name is in use. If the reply to a
- * rename is lost, the rename is repeated, and the temporary name does not exist anymore. In this
- * case, the filter is read again, because a client may also have deleted it. */
+ * rename is lost, the repeated rename fails, because the temporary name no longer exists. The
+ * filter is then read back under its new name, because a client may have deleted the temporary
+ * filter instead. */
 static bg_err migrate_rename(const struct migrate_pair *pair,
                              const struct migrate_filter *f, bg_bytes temporary,
                              const struct migrate_dump *dump, bool *renamed,

@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-/* Copies the content of a pipe to memory; also that of stdin ("-"), unless it is a regular file
- * that has not been read yet. Does nothing for other paths, or if the path was copied before.
- * Reports errors, and returns an exit code. */
+/* Copies the content of a pipe to memory. Also copies stdin ("-"), unless it is a regular file that
+ * has not been read yet. Does nothing for other paths, or if the path was copied before. Reports
+ * errors, and returns an exit code. */
 int spool_read(const char *path);
 
 /* Returns the path from which to read a filter: that of the copy after spool_read, or `path`. */

@@ -28,9 +28,9 @@ const char *unpack_name(enum unpack_format format);
 bool unpack_may_become(const char *bytes, size_t n);
 
 /* Returns the reason why data with these first bytes is not text in UTF-8 or a similar encoding: it
- * is an archive, UTF-16, or compressed in a format that is not supported. Returns NULL for any other
- * data. Some formats are recognized only from their first 512 bytes; the caller does not have to
- * wait for them, because programs write archives in larger blocks. */
+ * is an archive, UTF-16, or compressed in a format that is not supported. Returns NULL for any
+ * other data. Some formats are recognized only from their first 512 bytes; the caller does not have
+ * to wait for them, because programs write archives in larger blocks. */
 const char *unpack_why_no_text(const char *bytes, size_t n);
 
 /* Does the same for a whole file. In addition, the file may be truncated within a magic number. */

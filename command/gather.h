@@ -37,9 +37,9 @@ struct gather {
     size_t counted;
 };
 
-/* Returns how much memory a buffer of `size` bytes occupies when its first n bytes have arrived. A small
- * buffer occupies all of its memory from the start. A large buffer occupies whole pages, and at
- * least one page for its page table. */
+/* Returns how much memory a buffer of `size` bytes occupies when its first n bytes have arrived. A
+ * small buffer occupies all of its memory from the start. A large buffer occupies whole pages, and
+ * one more page for its page table. */
 size_t gather_footprint(size_t size, size_t n);
 
 /* Reserves address space for `size` bytes (at least 1). If `allocator` is NULL, received bytes are

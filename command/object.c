@@ -543,8 +543,8 @@ static uint64_t object_layers_of(const bg_filter *filter)
     return bg_filter_layers(filter);
 }
 
-/* The memory of a slot, the counters that it has for each CPU, and the memory of a handle. A filter of
- * several parts has a handle for each part, and its own. */
+/* The memory of a slot, of its counters for each CPU, and of a handle. A filter of several parts
+ * has its own handle and one for each part. */
 enum { OBJECT_SLOT = 1152, OBJECT_COUNTERS = 128, OBJECT_HANDLE = 1536 };
 
 static uint64_t object_slot_overhead(const struct object *object)

@@ -375,12 +375,12 @@ void object_read_end(const struct object *object, struct object_reading *reading
  * double or the window has to move. */
 bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
-/* Returns the size of the object's filters and of a load. The copy of a dump is not included, because a
- * client that may only read the filter can create it. */
+/* Returns the size of the object's filters and of a load. The copy of a dump is not included,
+ * because a client that may only read the filter can create it. */
 uint64_t object_bytes(const struct object *object);
 
-/* Returns an upper estimate of the memory that the object uses in addition to object_bytes: its slot
- * and the handles of its filters. The struct itself is not included. */
+/* Returns an upper estimate of the memory that the object uses in addition to object_bytes: its
+ * slot and the handles of its filters. The struct itself is not included. */
 uint64_t object_overhead(const struct object *object);
 
 /* Returns the number of keys at which the object is full or, if it grows, grows next. This can be

@@ -111,8 +111,9 @@ struct ledger_budget {
 /* Sets the budget of this thread; NULL means none. Returns the previous budget. */
 struct ledger_budget *ledger_set_budget(struct ledger_budget *budget);
 
-/* Reserves bytes, which a part counts already, on the thread's budget until ledger_lease_end is called,
- * by any thread. Returns false, and reserves nothing, if the bytes exceed the budget. */
+/* Reserves bytes on the thread's budget until ledger_lease_end is called, by any thread. The caller
+ * has already counted them for a part. Returns false, and reserves nothing, if the bytes exceed the
+ * budget. */
 bool ledger_lease(struct ledger_lease *lease, uint64_t bytes);
 void ledger_lease_end(const struct ledger_lease *lease);
 

@@ -188,8 +188,8 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     if (stats->drifting) {
         health_reason(&r, HEALTH_WATCH, "drifting",
                       "there are more false positives than the fill level explains: "
-                      "some absent keys are queried repeatedly, or rows were deleted, "
-                      "whose keys stay in the filter until it is rebuilt");
+                      "some absent keys are queried repeatedly, or the filter still "
+                      "contains keys of deleted rows, which a rebuild removes");
     }
     health_write(json, &r);
 }

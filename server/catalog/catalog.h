@@ -243,8 +243,8 @@ size_t catalog_count(const struct catalog *catalog);
 /* Returns the memory that an entry with this name uses, in bytes, excluding its filter. */
 uint64_t catalog_cost(bg_bytes name);
 
-/* Returns the memory that a filter uses under this name, in bytes. MEMORY USAGE reports it, and quotas
- * count it. */
+/* Returns the memory that a filter uses under this name, in bytes. MEMORY USAGE reports it, and
+ * quotas count it. */
 uint64_t catalog_usage(const struct object *object, bg_bytes name);
 
 /* Returns the number of entries that have an expiry. */
@@ -258,10 +258,10 @@ uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
 
-/* Does the same, and sets *reversals to the number of renames so far that moved a name from an entry
- * to an entry with a lower number. If it is the same in the first and the last call of a scan, the
- * scan has returned every name that existed throughout: as long as a name exists, the number of its
- * entry only increases. */
+/* Does the same, and sets *reversals to the number of renames so far that moved a name from an
+ * entry to an entry with a lower number. All other changes give a name an entry with a higher
+ * number. So if *reversals is the same in the first and the last call of a scan, the scan has
+ * returned every name that existed throughout. */
 size_t catalog_list(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room, uint64_t *reversals);
 

@@ -6,10 +6,10 @@
  * filter that was dropped after the catalog listed it is returned as well. Otherwise, a name whose
  * filter is replaced at that moment would be missing, because the new filter is not in the list.
  *
- * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that copies
- * all filters can detect which filters it has already copied, even if they have been renamed. Each
- * reply includes the count of catalog_list, from which the client can tell whether its list of names
- * is complete.
+ * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that
+ * copies all filters can detect which filters it has already copied, even if they have been
+ * renamed. Each reply includes the count of catalog_list, from which the client can tell whether
+ * its list of names is complete.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */

@@ -106,8 +106,8 @@ static bool front_is_name(const char *name)
     return n >= 1 && n <= 100 && strspn(name, allowed) == n;
 }
 
-/* Reports inconsistent settings. If not `whole`, a setting is invalid, and checks whose result may be
- * a consequence are left out. */
+/* Reports inconsistent settings. If not `whole`, some settings could not be read, and checks that
+ * may fail only because of them are skipped. */
 static void front_contradictions(const struct front_settings *front, bool whole,
                                  char why[SETTINGS_WHY])
 {

@@ -67,8 +67,8 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
 /* Checks that all required settings are present and that the settings are consistent. Does not connect. */
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
-/* Calls `tell` for each mistake that gate_settings_check would find. If not `whole`, some settings could not be set, and
- * checks whose result may be a consequence are left out. */
+/* Calls `tell` for each mistake that gate_settings_check would find. If not `whole`, some settings
+ * could not be set, and checks that may fail only because of them are skipped. */
 void gate_settings_mistakes(const struct gate_settings *settings, bool whole,
                             source_tell *tell, void *context);
 

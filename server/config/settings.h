@@ -311,7 +311,8 @@ struct settings_draft {
     void *context;
     size_t mistakes;
     uint64_t wrong[2]; /* one bit for each row of the table with an invalid value */
-    /* For each row, where its value was set last, such as FILE:LINE. NULL: not set, or the draft has no pool. */
+    /* For each row, where its value was set last, such as FILE:LINE. NULL: not set, or the draft
+     * has no pool. */
     const char *where[SETTINGS_ROWS_MAX];
     bool alone;   /* `include` is refused */
     int depth;    /* depth of nested includes */

@@ -227,8 +227,9 @@ static const struct settings_entry settings_rules[] = {
       "Maximum number of adds per second, and maximum number in a burst (default: one "
       "second's worth)." },
     { "quota-memory=SIZE, quota-filters=N",
-      "Maximum memory and maximum number of the filters that the user may write to (0: "
-      "no quota). Requests of the user that would exceed a quota fail." },
+      "Maximum memory of the filters that the user may write to and of the user's "
+      "dumps, and maximum number of these filters (0: no quota). Requests of the user "
+      "that would exceed a quota fail." },
     { "reset", "Removes all permissions." },
 };
 

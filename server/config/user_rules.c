@@ -588,6 +588,16 @@ void user_unreserve(const struct user *user, uint64_t bytes)
     }
 }
 
+void user_dump_begins(const struct user *user, uint64_t bytes)
+{
+    atomic_fetch_add(&user->state->quota_dumped, bytes);
+}
+
+void user_dump_ends(const struct user *user, uint64_t bytes)
+{
+    atomic_fetch_sub(&user->state->quota_dumped, bytes);
+}
+
 bool user_admits(const struct user *user, int64_t filters, int64_t bytes,
                  uint64_t reserved)
 {
@@ -667,7 +677,7 @@ void user_about(const struct user *user, struct user_figures *figures)
     figures->max_bytes = user->max_bytes;
     const int64_t filters = atomic_load(&user->state->quota_filters),
                   bytes = atomic_load(&user->state->quota_bytes)
-                          + (int64_t)atomic_load(&user->state->quota_pending);
+                          + (int64_t)atomic_load(&user->state->quota_dumped);
     figures->filters = filters > 0 ? (uint64_t)filters : 0;
     figures->bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }

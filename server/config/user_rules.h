@@ -63,8 +63,9 @@ struct user_state {
     /* The filters that the user may write to. The catalog's lock protects changes. */
     _Atomic int64_t quota_filters, quota_bytes;
     _Atomic uint64_t
-        quota_pending;          /* bytes reserved by requests and dumps of the user */
-    _Atomic bool quota_counted; /* the filters have been counted */
+        quota_pending; /* bytes reserved by requests and dumps of the user */
+    _Atomic uint64_t quota_dumped; /* those of dumps */
+    _Atomic bool quota_counted;    /* the filters have been counted */
     struct user_password passwords[USER_PASSWORDS_MAX];
 };
 

@@ -154,8 +154,8 @@ bool user_may_touch_all(const struct user *user, unsigned need);
  * in milliseconds. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
-/* Returns the adds per second and the maximum burst, which are 0 if there is no limit, and whether they are
- * settings of the user rather than of the service. */
+/* Sets *rate and *burst to the adds per second and the maximum burst, or to 0 if there is no limit.
+ * Returns whether the limit is the user's own rather than the service's. */
 bool user_rate(const struct user *user, uint64_t *rate, uint64_t *burst);
 
 /* Counts a request that was refused for lack of permission. */
@@ -170,9 +170,10 @@ void user_step(const struct user *user, double seconds);
 /*
  * Quotas limit the filters that a user may write to, regardless of which user created them. They
  * are checked when the user creates or enlarges a filter. Requests of other users change the usage,
- * but are not refused. The number and the memory of these filters are counters, which change together
- * with the catalog, under its lock. Memory that a running request has reserved is counted
- * separately (user_reserve), until the catalog counts it. So is the memory of a dump, until the dump ends.
+ * but are not refused. The number and the memory of these filters are counters, which change
+ * together with the catalog, under its lock. Memory that a running request has reserved is counted
+ * separately (user_reserve), until the catalog counts it. So is the memory of a dump, until the
+ * dump ends.
  */
 bool user_has_quota(const struct user *user);
 
@@ -187,6 +188,11 @@ void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t b
 /* Reserves memory for a running request or a dump. Returns false if the quota would be exceeded. */
 bool user_reserve(const struct user *user, uint64_t bytes);
 void user_unreserve(const struct user *user, uint64_t bytes);
+
+/* Make the bytes of a reservation part of the usage that user_about returns, or no longer part of it.
+ * Reservations of requests are not part of it, because the catalog may count the same memory already. */
+void user_dump_begins(const struct user *user, uint64_t bytes);
+void user_dump_ends(const struct user *user, uint64_t bytes);
 
 /* Returns whether the quotas allow this many additional filters and bytes, which can be negative.
  * `reserved` is the number of bytes that the request has already reserved. */

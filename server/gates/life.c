@@ -118,8 +118,9 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports that the source is lost, and that it is back. While the source stays lost, up to LIFE_TELLS new reasons are
- * reported per minute. The first connection is not a recovery, so it is not reported. */
+/* Reports that the source is lost or back. While it stays lost, repeats the report every minute,
+ * and reports up to LIFE_TELLS different reasons per minute. The first connection is not a
+ * recovery, so it is not reported. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;

@@ -40,8 +40,8 @@ enum http_found http_query_next(const struct http_request *r, size_t *at,
                                 char room[HTTP_LINE_BYTES], bg_bytes *name,
                                 bg_bytes *value);
 
-/* Finds the first parameter in which a % is not followed by two hexadecimal digits, and sets *name to
- * the undecoded name. Returns false if there is none. */
+/* Finds the first parameter in which a % is not followed by two hexadecimal digits, and sets *name
+ * to the undecoded name. Returns false if there is none. */
 bool http_query_malformed(const struct http_request *r, char room[HTTP_LINE_BYTES],
                           bg_bytes *name);
 

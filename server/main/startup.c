@@ -198,7 +198,7 @@ bool startup_pid_file(const char *path, char why[SETTINGS_WHY])
     }
     char text[32];
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* Old text is cut off only after the first line is complete, so a reader never sees an empty file. */
+    /* Truncates the file after writing, so a reader never sees an empty file. */
     const bool good = write(fd, text, (size_t)n) == n && ftruncate(fd, n) == 0
                       && fchmod(fd, 0644) == 0;
     return (close(fd) == 0 && good) || startup_wrong(why, "pid-file", path);

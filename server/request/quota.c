@@ -84,11 +84,12 @@ static void quota_explain(const struct user *user, const char *what, uint64_t by
 {
     struct user_figures figures;
     user_about(user, &figures);
-    (void)snprintf(why, LEDGER_WHY,
-                   "%s %llu bytes: user %.80s uses %llu of %llu bytes (quota-memory)",
-                   what, (unsigned long long)bytes, user_name(user),
-                   (unsigned long long)figures.bytes,
-                   (unsigned long long)figures.max_bytes);
+    (void)snprintf(
+        why, LEDGER_WHY,
+        "%s %llu bytes: user %.80s uses %llu of %llu bytes; drop filters, or raise "
+        "quota-memory",
+        what, (unsigned long long)bytes, user_name(user),
+        (unsigned long long)figures.bytes, (unsigned long long)figures.max_bytes);
 }
 
 static bool quota_take(struct ledger_budget *budget, uint64_t bytes,
@@ -117,6 +118,7 @@ static void quota_give(struct ledger_budget *budget, uint64_t bytes)
 
 static void quota_end_lease(void *owner, uint64_t bytes)
 {
+    user_dump_ends(owner, bytes);
     user_unreserve(owner, bytes);
     user_let_go(owner);
 }
@@ -129,6 +131,7 @@ static bool quota_lease(struct ledger_budget *budget, uint64_t bytes,
         quota_explain(user, "cannot allocate", bytes, why);
         return false;
     }
+    user_dump_begins(user, bytes);
     user_hold(user);
     *lease = (struct ledger_lease){ quota_end_lease, (void *)(uintptr_t)user, bytes };
     return true;
@@ -197,7 +200,7 @@ static bg_err quota_admit(void *context, int64_t names, int64_t bytes, bg_errinf
         *info = (bg_errinfo){ .code = BG_EQUOTA };
         (void)snprintf(info->message, sizeof info->message,
                        "cannot create another filter: user %.80s has %llu of %llu "
-                       "filters (quota-filters)",
+                       "filters; drop filters, or raise quota-filters",
                        user_name(quota->user), (unsigned long long)figures.filters,
                        (unsigned long long)figures.max_filters);
         return BG_EQUOTA;

@@ -11,8 +11,8 @@
  *   (Q2) an object that has grown, or has a longer name, is counted before the reservation ends;
  *   (Q3) all objects are measured once a second, which also covers changes by other users.
  *
- * The copy of a dump is not part of an object. The user that started the dump reserves the copy until
- * it is freed (ledger_lease), so dumps never count toward the quotas of other users.
+ * The copy of a dump is not part of an object. The user that started the dump reserves the copy
+ * until it is freed (ledger_lease), so dumps never count toward the quotas of other users.
  *
  * Recovery and snapshots have no client, so they are never refused. Thread safety: one thread per
  * quota.
@@ -32,8 +32,8 @@ struct quota {
     struct quota *outer;
 };
 
-/* Starts a request of the session's client. Working memory is reserved only for a request that `writes`,
- * so users that have used up their quotas can still read. */
+/* Starts a request of the session's client. Working memory is reserved only if the request
+ * `writes`, so users that have used up their quotas can still read. */
 void quota_begin(struct quota *quota, struct session *session, bool writes);
 
 /* Ends a request. `name` is the filter that it may have changed; filters that it has created are

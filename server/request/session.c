@@ -822,7 +822,7 @@ static void session_count_keys(struct session *session, const struct request *re
     }
 }
 
-/* Returns whether a quota of the user limits the memory that a command may keep: filters that it creates
+/* Returns whether a user's quota limits the memory that a command may keep: filters that it creates
  * or enlarges, and copies. */
 static bool session_has_quota(const struct session *session,
                               const struct command *command)

@@ -9,8 +9,8 @@
  *         ...                           errno contains the reason
  *     }
  *
- * The gate writes the script at every attempt, while the operator may be reading it. So a new script
- * replaces the file in one step, and an unchanged one leaves the file alone.
+ * The gate writes the script at every attempt, while the operator may be reading it. So a new
+ * script replaces the file in one step, and an unchanged one leaves the file alone.
  */
 #ifndef SERVER_SOURCE_SCRIPT_H
 #define SERVER_SOURCE_SCRIPT_H

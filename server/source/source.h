@@ -119,8 +119,8 @@ uint64_t source_now(void);
 /* Reports a mistake in the settings. */
 typedef void source_tell(void *context, const bg_errinfo *mistake);
 
-/* Calls `tell` for each mistake in the settings, without connecting. Skips `url`, `keys` and `follow` if they are empty,
- * and checks that depend on a setting with a mistake. */
+/* Calls `tell` for each mistake in the settings, without connecting. Skips `url`, `keys` and
+ * `follow` if they are empty, and skips checks that depend on an invalid setting. */
 void source_check(const struct source_settings *settings, source_tell *tell,
                   void *context);
 

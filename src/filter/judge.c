@@ -15,8 +15,9 @@
  * bound of the estimated number of keys. In large filters, the two rates are almost equal. The
  * second rate is not used if the filter certainly holds too many keys, nor for scalable and sharded
  * filters, whose parts are larger. The mean rate of a window also depends on the age of its keys,
- * so a lower limit is used: the rate grows at most with the k-th power of the number of keys. Chance
- * explains at most half of the rate, because the number of keys is uncertain in full windows, too.
+ * so a lower bound of the mean rate is used: the rate grows at most with the k-th power of the
+ * number of keys. This bound is at least half of the measured rate, because the number of keys in
+ * an overfull window is uncertain.
  *
  * Keys. The number of keys is an estimate that varies by a few percent. The margin, and the use of
  * the lower bound, keep a filter at its planned size from switching between two states.

@@ -27,10 +27,10 @@ static const double solve_bits_max = 1024;                 /* bits per key */
 static const double solve_items_max = 72057594037927936.0; /* 2^56 */
 static const double solve_ln2 = 0.693147180559945309;
 
-/* Canaries need as much space as other keys. Among more keys than SOLVE_MANY times the canaries, the
- * additional space is negligible and is not reserved, except for kinds that accept only a limited
- * number of keys. Among fewer keys than SOLVE_FEW times the canaries, canaries need more space (see
- * solve_uneven). */
+/* Canaries need as much space as other keys. Among more keys than SOLVE_MANY times the canaries,
+ * the additional space is negligible and is not reserved, except for kinds that accept only a
+ * limited number of keys. Among fewer keys than SOLVE_FEW times the canaries, canaries need more
+ * space (see solve_uneven). */
 enum { SOLVE_MANY = 100, SOLVE_FEW = 16 };
 
 bool bgi_geometry_bytes(const struct bgi_geometry *g, uint64_t *bytes)
@@ -492,11 +492,11 @@ static uint64_t solve_canaries(const bg_spec *spec, uint64_t items)
 }
 
 /*
- * Returns for how many more keys a filter of `items` keys needs space because canaries are spread
- * unevenly. All filters of a generation contain the same canaries, so if several canaries share one
- * of the few units, they do so in every filter, and the mean rate of these filters is above the
- * mean rate of the model. Space for two keys per canary keeps the rate of 19 in 20 generations
- * below the target. Kinds that scatter bits do not need it.
+ * Returns the number of additional keys for which a filter of `items` keys needs space, because
+ * canaries are spread unevenly. All filters of a generation contain the same canaries. So if
+ * several canaries share one of the few units, they do so in every filter, and the mean rate of
+ * these filters is above the mean rate of the model. Space for two keys per canary keeps the rate
+ * below the target in 19 of 20 generations. Kinds that scatter bits do not need it.
  */
 static uint64_t solve_uneven(const bg_spec *spec, const struct bgi_kind *kind,
                              uint64_t items)

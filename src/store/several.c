@@ -123,8 +123,8 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
     return bg_save(shard, name, &how, info);
 }
 
-/* Returns the number of canaries that shard i is recorded to contain. The exact numbers are unknown,
- * but their sum is correct, so bg_file_join restores it. */
+/* Returns the number of canaries to record for shard i. The actual numbers are unknown, but their
+ * sum is correct, so bg_file_join restores it. */
 static uint32_t several_share(uint32_t canaries, uint32_t i, uint32_t shards)
 {
     return canaries / shards + (i < canaries % shards);

@@ -154,6 +154,6 @@ $ xz -k numbers.bg; bloomgate info numbers.bg.xz
 
 # A record has a maximum length, because a small file can decompress to a record that does not fit into memory.
 $ (echo a; head -c 600000000 /dev/zero) | gzip -1 | bloomgate dedup --count; (printf '\xff\xff\xff\x3f'; head -c 600000000 /dev/zero) | bloomgate dedup --count --length-prefixed
-! bloomgate dedup: stdin: at byte 2: the record is longer than 512 MiB
-! bloomgate dedup: stdin: at byte 0: the record is longer than 512 MiB
+! bloomgate dedup: stdin: at byte 2: the record is longer than 512 MiB; check the input and the record format (-0, --length-prefixed)
+! bloomgate dedup: stdin: at byte 0: the record is longer than 512 MiB; check the input and the record format (-0, --length-prefixed)
 ? 3

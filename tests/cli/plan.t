@@ -454,6 +454,6 @@ $ seq 1000 | bloomgate dedup -q -c --memory 1k
 # For a window, plan states the size if all keys arrive in one period, which is what its command creates from a file.
 $ bloomgate plan -n 30k -p 1% -k window | grep -A1 '^Note'
 Note: this plan assumes that keys arrive evenly over the window. If all keys arrive in one period,
-  the window grows to about 160 KiB, and twice as many keys can exceed the rate.
+  the window grows to about 160 KiB, and with twice as many keys, its rate may be too high.
 $ seq 30000 > keys; bloomgate build -q -k window -n 30000 -p 0.01 -t 1 w.bg keys; bloomgate info w.bg | grep -o 'size.*KiB'; rm keys
 size         149 KiB

@@ -204,21 +204,21 @@ $ printf '1\r\n2\r\n' > crlf; for as in int64 int32 hex; do bloomgate build --as
 ? 3
 $ for as in int64 int32 hex; do bloomgate build --as $as --skip-invalid typed.bg crlf; done; ls typed.bg
 ! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate build: none of the records (2) is valid; check --crlf
+! bloomgate build: none of the records (2) is valid; use --crlf
 ! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate build: none of the records (2) is valid; check --crlf
+! bloomgate build: none of the records (2) is valid; use --crlf
 ! bloomgate build: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate build: none of the records (2) is valid; check --crlf
+! bloomgate build: none of the records (2) is valid; use --crlf
 ! ls: cannot access 'typed.bg': No such file or directory
 ? 2
 $ bloomgate build -q --as int64 --crlf typed.bg crlf; cp typed.bg copy.bg; bloomgate add --skip-invalid typed.bg crlf; bloomgate check -c --skip-invalid typed.bg crlf; cmp typed.bg copy.bg
 ! bloomgate add: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate add: none of the records (2) is valid; check --crlf
+! bloomgate add: none of the records (2) is valid; use --crlf
 ! bloomgate check: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate check: none of the records (2) is valid; check --crlf
+! bloomgate check: none of the records (2) is valid; use --crlf
 $ bloomgate dedup --as int64 --skip-invalid --state typed.state crlf; ls typed.state
 ! bloomgate dedup: keys that end with CR: 2 of 2; if lines end with CR LF, use --crlf
-! bloomgate dedup: none of the records (2) is valid; check --crlf
+! bloomgate dedup: none of the records (2) is valid; use --crlf
 ! ls: cannot access 'typed.state': No such file or directory
 ? 2
 $ printf '7\n' | cat crlf - > mixed; bloomgate build --as int64 --skip-invalid mixed.bg mixed; echo 7 | bloomgate check -c mixed.bg

@@ -179,8 +179,8 @@ def check_own(target, made):
 
 
 def test_bloomgate_filters(h):
-    """Filters of the module's own type are copied to another server and back from the service, if the target has their
-    secret. Without it, they are not copied, and the exit code shows it."""
+    """Filters of the module are copied to another server, and copied back from the service, if the target has their
+    secret. Otherwise they are not copied, and the exit code shows it."""
     made = fill_own(h)
     h.ask("PEXPIRE", "cuckoo", 100000000)
     with targets(h) as (s, module):
@@ -391,7 +391,8 @@ def test_one_filter_does_not_block_others(h):
 
 
 def test_lost_reply_to_rename(h):
-    """The reply to RENAMENX or RENAME is lost, so the command is repeated when its key does not exist anymore."""
+    """The reply to RENAMENX or RENAME is lost. The repeated command fails, because the temporary key no longer
+    exists."""
     sample = fill(h)
     with targets(h) as both:
         for target in both:
@@ -478,8 +479,8 @@ def test_clusters(h):
 
 
 class Relay:
-    """Forwards connections to a server until it has forwarded `loads` BG.LOAD commands, and then stops responding. Or
-    drops the connection instead of the first reply to the command `deaf_to`, and then sends the command `then`."""
+    """Forwards connections to a server. Stops responding after `loads` BG.LOAD commands. If `deaf_to` is set, instead
+    drops the connection before the first reply to that command, and then sends the command `then`."""
 
     def __init__(self, port, loads, deaf_to=None, then=None):
         self.to, self.left, self.stopped = port, loads, threading.Event()

@@ -347,8 +347,8 @@ def backup_through(p, proxy):
 
 @alone
 def test_a_name_moves_between_pages(program):
-    """A name that moves to an older filter, from a page of the list that has not been read to one that has been read,
-    is in the backup."""
+    """A name is in the backup even if it moves to an older filter while the list is read: from a page that has not been
+    read yet to a page that has."""
     with Place(program) as p, Service(program).start() as a, a.connect() as c:
         items = keys(a, "user", 100)
         pages = []

@@ -330,7 +330,7 @@ def test_rates_are_compared_with_the_requested_rate(s):
 
 
 def test_every_capacity_is_the_designed_one(s):
-    """Tables of fingerprints have more slots than keys that they are designed for."""
+    """The slots of a table of fingerprints outnumber the keys that it is designed for."""
     a = Asker(s)
     for kind in ("blocked", "counting", "cuckoo", "quotient", "window"):
         s.ask("BG.CREATE", kind, "KIND", kind, "CAPACITY", "1000")

@@ -127,7 +127,7 @@ def test_dumps_and_loads(program):
 
 @alone
 def test_many_started_loads(program):
-    """A load of which one byte has arrived counts the memory that it occupies, so thousands of loads stay within the limit."""
+    """A load counts the memory that it occupies, even after one byte, so thousands of loads stay within the limit."""
     for capacity in (1, 400000, 4000000):  # dumps of less than a page, of less than 1 MiB, and larger
         with Service(program, "maxmemory 48Mi", "max-filters 1M", "appendonly no") as s:
             assert s.ask("BG.CREATE", "f", "CAPACITY", capacity) == "OK"

@@ -42,7 +42,7 @@ def total(s):
 
 
 def memory(s):
-    """Returns the memory that filters use according to INFO, including what is not their bits."""
+    """Returns the memory that filters use according to INFO, including their overhead."""
     text = s.ask("INFO", "memory").decode()
     return sum(int(re.search(rf"used_memory_{part}:(\d+)", text)[1]) for part in ("filters", "objects", "transfers"))
 
@@ -62,7 +62,7 @@ def test_number_of_filters(program):
                       ("BF.INSERT", "shop:d", "ITEMS", "x"), ("COPY", "shop:a", "shop:d"),
                       ("BG.CREATE", "shop:d", "KIND", "blocked", "CAPACITY", 1000), ("BG.MERGE", "shop:d", "shop:c")):
             reply = c.ask(*words)
-            refused(reply[0] if isinstance(reply, list) else reply, "LIMIT", "user shop has 3 of 3 filters (quota-filters)")
+            refused(reply[0] if isinstance(reply, list) else reply, "LIMIT", "3 of 3 filters; drop filters, or raise")
         assert c.ask("RENAME", "shop:a", "shop:z") == "OK"  # changes nothing
         refused(c.ask("BF.ADD", "shop:a", "x"), "LIMIT", "quota-filters")
         assert c.ask("COPY", "shop:z", "shop:b", "REPLACE") == 1  # replaces a filter
@@ -108,7 +108,8 @@ def test_memory(program):
 
 @alone
 def test_small_filters(program):
-    """The usage includes everything that a filter occupies, also what is not bits, and MEMORY USAGE agrees with it."""
+    """The usage includes everything that a filter occupies, including its overhead, and MEMORY USAGE reports the same
+    number."""
     with start(program, "quota-memory=64Mi") as s, login(s) as c:
         chunk = s.ask("BG.DUMP", "source", 0, "SIZE", 1)[1] if s.ask("BF.ADD", "source", "x") else None
         for words in (("BG.CREATE", None, "CAPACITY", 1), ("BG.CREATE", None, "KIND", "classic", "CAPACITY", 1), ("BF.ADD", None, "x"),
@@ -236,7 +237,8 @@ def test_metrics_of_users_with_unusual_names(program):
 
 @alone
 def test_dumps_of_other_users(program):
-    """A dump does not count for the users that may write to the filter, and its end returns what the dumper reserved."""
+    """A dump does not count for users that may write to the filter. When it ends, its user's reservation is
+    released."""
     audit = "user audit on >audit +@read %R~shop:* quota-memory=4Mi"
     with Service(program, ADMIN, "user shop on >shop +@all ~shop:* quota-memory=8Mi", audit).start() as s, login(s) as c, s.connect() as r:
         assert r.ask("AUTH", "audit", "audit") == "OK"

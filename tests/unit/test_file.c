@@ -390,8 +390,8 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
-/* A filter that is saved with a new generation keeps its canaries. Version 0.1 ignores them, because
- * it would look for the canaries of the new generation. */
+/* A filter that is saved with a new generation keeps its canaries. Version 0.1 ignores them,
+ * because it would look for the canaries of the new generation. */
 TEST(file__canaries_survive_a_new_generation)
 {
     bg_spec spec = BG_SPEC_INIT;

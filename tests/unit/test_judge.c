@@ -67,7 +67,7 @@ TEST(judge__requested_rate)
     }
 }
 
-/* A filter that is created from a plan has the rate that the plan was computed for as its target. */
+/* A filter that is created from a plan has the plan's rate as its target. */
 TEST(judge__planned)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_CUCKOO,

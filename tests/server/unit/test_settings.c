@@ -730,7 +730,8 @@ TEST(line__wins_over_environment_and_file)
     }
 }
 
-/* A value in the file that has no effect is reported, because the operator expects it to take effect. */
+/* A value in the file that has no effect is reported, because the operator expects it to take
+ * effect. */
 TEST(line__overridden_values_are_reported)
 {
     char line[256], expected[1024];
