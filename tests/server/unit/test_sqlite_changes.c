@@ -66,7 +66,8 @@ static void scene_end(struct scene *s)
 static void scene_check(struct scene *s, uint64_t restarts)
 {
     CHECK_EQ(model_missing(s->m, s->source, &s->w, ALL), 0);
-    MODEL_AWAIT(s->m, s->m->restarts >= restarts); /* lookups may notice a change first */
+    /* A lookup may notice a change before the follower restarts. */
+    MODEL_AWAIT(s->m, s->m->restarts >= restarts);
     CHECK_EQ(model_peek(s->m)->restarts, restarts);
     MODEL_AWAIT(s->m, s->m->up == 1);
 }
