@@ -16,7 +16,7 @@
 static const struct {
     const char *title;
     const struct command *commands;
-    bool explained; /* false if Redis documents the commands */
+    bool explained; /* false: list only names, because Redis documents the rest */
 } reference_families[] = {
     { "Bloom filters: BF.*", bf_commands, true },
     { "Filters with deletion: CF.*", cf_commands, true },
@@ -84,8 +84,10 @@ static void reference_entry(const struct command *command, bool explained,
     if (bar) {
         *bar = ' ';
     }
-    printf("%s`%s%s%s`%s%s", before, name, command->syntax[0] ? " " : "",
-           command->syntax, explained ? ": " : "", explained ? command->summary : "");
+    const bool own = explained || strncmp(name, "BG.", 3) == 0;
+    const char *syntax = own ? command->syntax : "";
+    printf("%s`%s%s%s`%s%s", before, name, syntax[0] ? " " : "", syntax,
+           explained ? ": " : "", explained ? command->summary : "");
     reference_flags(command);
 }
 
