@@ -1,9 +1,28 @@
 /*
  * journal/record.h - the encoding of a journal: a segment's header, its frame heads and its records.
- * docs/journal.md describes the format byte by byte.
+ * Tests check the format byte by byte.
  *
  *     0    header, 64 bytes
  *     64   frames, back to back: a head of 32 bytes, and records
+ *
+ *     header   0   8    89 42 47 4a 0d 0a 1a 0a
+ *              8   4    version: 2 (1, written by release 0.1, has no packs and is also read)
+ *              12  4    flags: 1 if no earlier segment is needed
+ *              16  8    number of the segment, as in its file name
+ *              24  8    number of its first frame
+ *              32  16   ID of the directory: random, the same in all segments
+ *              48  8    run
+ *              56  8    checksum of bytes 0 to 55
+ *
+ *     head     0   4    bytes of the records, 8 to 16777216
+ *              4   4    lower half of the checksum of the head, with 0 in this field
+ *              8   8    number of the frame: one more than the previous frame's
+ *              16  8    all frames up to this number were synced
+ *              24  8    checksum of the records
+ *
+ * journal.lock contains a copy of the newest segment's header, synced after the segment is renamed.
+ * After a clean shutdown, a second copy follows, with the number of the MARK's frame instead of the
+ * first frame's.
  *
  * All integers are little-endian. Checksums are XXH3-64. Frame checksums are seeded with the
  * directory's ID and the run (the number of the first segment that the process wrote). As a result,

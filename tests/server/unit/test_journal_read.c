@@ -164,7 +164,7 @@ TEST(journal_read__segments_are_read_one_after_the_other)
     CHECK_EQ(report.id[0], 0x5a);
 }
 
-/* Tests the byte format in docs/journal.md, which must never change. */
+/* Tests the byte format in journal/record.h, which must never change. */
 TEST(journal_read__the_bytes_of_header_and_head)
 {
     static const unsigned char header_promised[56] = {

@@ -158,7 +158,7 @@ TEST(journal_record__several_are_read_one_after_the_other)
     free(cursor.memory);
 }
 
-/* Tests the byte format in docs/journal.md, which must never change. */
+/* Tests the byte format in journal/record.h, which must never change. */
 TEST(journal_record__the_bytes_of_a_change)
 {
     static const unsigned char promised[] = {
