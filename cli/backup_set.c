@@ -49,7 +49,7 @@ struct backup_filter *backup_append(struct backup_set *set, const char *name,
     return filter;
 }
 
-void backup_forget(struct backup_filter *filter)
+void backup_free_filter(struct backup_filter *filter)
 {
     free(filter->name);
     free(filter->description);
@@ -59,7 +59,7 @@ void backup_forget(struct backup_filter *filter)
 void backup_free(struct backup_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
-        backup_forget(&set->filters[i]);
+        backup_free_filter(&set->filters[i]);
     }
     free(set->filters);
     *set = (struct backup_set){ .count = 0 };

@@ -62,7 +62,8 @@ struct backup_set {
 /* Appends a filter. Returns NULL if out of memory. The result is valid until the next call. */
 struct backup_filter *backup_append(struct backup_set *set, const char *name,
                                     size_t len);
-void backup_forget(struct backup_filter *filter); /* frees its memory, not its file */
+/* Frees the memory of a filter, but does not delete its file. */
+void backup_free_filter(struct backup_filter *filter);
 void backup_free(struct backup_set *set);
 
 bool backup_is_complete(const struct backup_filter *filter);

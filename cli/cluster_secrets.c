@@ -48,7 +48,7 @@ static bool secret_read(const struct reply_item *name, const struct reply_item *
     return fits;
 }
 
-static void secret_told(void *context, uint32_t shard, bg_bytes reply)
+static void secret_receive(void *context, uint32_t shard, bg_bytes reply)
 {
     struct shard_secrets *s = context;
     size_t at = 0;
@@ -81,11 +81,11 @@ static int secrets_check_file(const char *path)
     return err && why.os_errno != ENOENT ? say_error(path, &why) : CLI_OK;
 }
 
-static int secrets_ask(struct cluster_work *w, struct shard_secrets *s)
+static int secrets_request(struct cluster_work *w, struct shard_secrets *s)
 {
     const bg_bytes word = cluster_word("BG.SECRET");
     const struct sharded_order order = {
-        .words = &word, .count = 1, .told = secret_told, .context = s
+        .words = &word, .count = 1, .told = secret_receive, .context = s
     };
     bg_errinfo why;
     if (sharded_each(&w->filter, &order, &why)) {
@@ -126,7 +126,7 @@ int cluster_secrets(struct cluster_work *w)
     if (!s) {
         return code ? code : say_full("out of memory");
     }
-    code = secrets_ask(w, s);
+    code = secrets_request(w, s);
     code = code ? code : secrets_keep(path, s, shards);
     explicit_bzero(s, sizeof *s);
     free(s);

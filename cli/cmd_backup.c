@@ -99,11 +99,11 @@ static uint64_t backup_number(bg_bytes text)
 }
 
 /* Records the version, run ID and state of the service. */
-static int backup_ask_info(struct backup *b)
+static int backup_read_info(struct backup *b)
 {
     const bg_bytes words[] = { link_word("INFO"), link_word("all") };
     bg_bytes reply = { NULL, 0 };
-    const int code = service_ask(&b->link, words, 2, &reply);
+    const int code = service_request(&b->link, words, 2, &reply);
     const struct reply_item item = code ? (struct reply_item){ 0 } : reply_first(reply);
     if (code || item.type != '$') {
         return code ? code : service_refused(b->link.how.nodes, item.text);
@@ -280,10 +280,10 @@ static int list_read_once(struct backup *b, bool *restarted)
         const bg_bytes words[] = { link_word("BG.LIST"), link_word(cursor),
                                    link_word("COUNT"), link_word("1000") };
         bg_bytes reply = { NULL, 0 };
-        code = service_ask(&b->link, words, 4, &reply);
+        code = service_request(&b->link, words, 4, &reply);
         code = code ? code : list_page(b, &before, reply, cursor);
     } while (!code && strcmp(cursor, "0") != 0);
-    code = code ? code : backup_ask_info(b);
+    code = code ? code : backup_read_info(b);
     *restarted = !code && strcmp(run, b->run) != 0;
     if (*restarted) {
         struct backup_set listed = b->set;
@@ -429,7 +429,7 @@ static enum dump_result dump_stream(struct backup *b, struct dump_state *d)
                                    link_word("ID"),
                                    link_word(id) };
         bg_bytes reply = { NULL, 0 };
-        d->code = service_ask(&b->link, words, 5, &reply);
+        d->code = service_request(&b->link, words, 5, &reply);
         result = d->code ? DUMP_FAILED : dump_reply(d, reply);
         progress_tick(&b->progress, b->received + d->used, 0);
     }
@@ -646,7 +646,7 @@ static int partial_finish(struct backup *b)
 
 /* Warns about filters that are missing from the backup, and prints a summary. Returns an exit
  * code. */
-static int backup_tell(const struct backup *b)
+static int backup_report(const struct backup *b)
 {
     size_t unknown = 0;
     for (size_t i = 0; i < b->set.count; i++) {
@@ -682,7 +682,7 @@ static int backup_run(const struct backup_options *o, const char *dir)
     static struct backup b;
     b.dir = dir;
     int code = service_open(&o->service, &b.link);
-    code = code ? code : backup_ask_info(&b);
+    code = code ? code : backup_read_info(&b);
     code = code ? code : partial_create(&b, dir);
     if (!code) {
         (void)snprintf(b.set.service, sizeof b.set.service, "%s", o->service.service);
@@ -695,7 +695,7 @@ static int backup_run(const struct backup_options *o, const char *dir)
             (void)partial_remove(&b);
         }
     }
-    code = code ? code : backup_tell(&b);
+    code = code ? code : backup_report(&b);
     service_close(&b.link);
     backup_free(&b.set);
     return code;
@@ -736,25 +736,24 @@ const struct command command_backup = {
     .summary = "copy all filters of a running service to a directory",
     .usage = "[options] --service HOST:PORT DIR",
     .about =
-        "Copies every filter that the user can read, regardless of kind, with its name, "
-        "settings and expiry, while clients read and write. DIR must not exist. It "
-        "appears when the backup is complete and verified; until then, the files are in "
-        "DIR.partial. If the command fails or is interrupted, DIR.partial is "
-        "removed.\n\nA filter that exists from the start to the end of the backup is "
-        "in the backup, even if it is renamed in the meantime, and contains every key "
-        "whose add was acknowledged before the start. A name that exists from the start "
-        "to the end is in the backup as well, even if it moves to another filter, with "
-        "the old or the new content. Keys added during the backup may be missing, and "
-        "so may filters created during the backup.\n\nThe service "
-        "needs free memory for a copy of its largest filter (maxmemory). The service's "
-        "configuration, users, gates and keyring are not in the backup. Filters with a "
-        "keyed hash need the same keyring when they are restored. Back it up "
-        "separately.\n\nDIR contains a filter file per filter, which other subcommands "
-        "can read, and manifest.jsonl with names, checksums and digests. --verify DIR "
-        "checks all of them. If the content of a filter is unknown to the service, "
-        "because it is damaged or its secret is missing, or if the user cannot read all "
-        "filters, the backup contains the others and the exit code is 1.\n\nPasswords "
-        "cannot be passed as arguments: use BLOOMGATE_PASSWORD or --password-file.",
+        "Copies every filter that the user can read, with its name, settings and "
+        "expiry, while clients read and write. DIR must not exist. It appears when "
+        "the backup is complete and verified; until then, the files are in "
+        "DIR.partial, which is removed if the command fails or is "
+        "interrupted.\n\nEvery filter that exists throughout the backup is in it, "
+        "even if it is renamed in the meantime, and has every key whose add was "
+        "acknowledged before the start. Every name that exists throughout is in it as "
+        "well, with the content that it had at some point during the backup. Keys and "
+        "filters added during the backup may be missing.\n\nA copy of the largest "
+        "filter must fit into the service's maxmemory. The service's configuration, "
+        "users, gates and keyring are not in the backup. Back up the keyring "
+        "separately: filters with a keyed hash cannot be restored without it.\n\nDIR "
+        "contains a filter file per filter, which other subcommands can read, and "
+        "manifest.jsonl with names, checksums and digests. --verify DIR checks all of "
+        "them. If the user cannot read all filters, or the content of a filter is "
+        "unknown to the service, because it is damaged or its secret is missing, the "
+        "backup contains the others, and the exit code is 1.\n\nPasswords cannot be "
+        "passed as arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct backup_options),
     .arguments = { 1, 1, "expected a directory" },
     .uses = { { &service_options_group, offsetof(struct backup_options, service) },

@@ -289,7 +289,7 @@ static void migrate_report(const struct migrate_work *w, enum migrate_result res
     }
 }
 
-static void migrate_ponged(struct cluster_ask *ask, bg_bytes reply)
+static void migrate_ignore_reply(struct cluster_ask *ask, bg_bytes reply)
 {
     (void)ask;
     (void)reply; /* even an error is an answer */
@@ -299,7 +299,9 @@ static void migrate_ponged(struct cluster_ask *ask, bg_bytes reply)
 static bool migrate_answers(struct cluster *cluster, bg_bytes name)
 {
     const bg_bytes words[] = { link_word("PING"), name };
-    struct cluster_ask ask = { .argv = words, .argc = 2, .answered = migrate_ponged };
+    struct cluster_ask ask = { .argv = words,
+                               .argc = 2,
+                               .answered = migrate_ignore_reply };
     return cluster_call(cluster, &ask, 1, NULL) == BG_OK;
 }
 
@@ -413,8 +415,8 @@ static void migrate_summarize(const struct migrate_work *w)
     }
 }
 
-/* Warns about keys in databases other than 0. */
-static void migrate_told_databases(void *context, bg_bytes reply)
+/* Sets *context, a bool, if the reply to INFO lists databases other than 0. */
+static void migrate_parse_databases(void *context, bg_bytes reply)
 {
     const bg_bytes text = reply_first(reply).text;
     const char *p = text.data;
@@ -426,13 +428,14 @@ static void migrate_told_databases(void *context, bg_bytes reply)
     }
 }
 
+/* Warns about keys in databases other than 0. */
 static bg_err migrate_check_databases(struct migrate_work *w, uint16_t node,
                                       bg_errinfo *info)
 {
     const bg_bytes words[] = { link_word("INFO"), link_word("keyspace") };
     bool other = false;
     const bg_err err = cluster_call_node(w->pair.source, node, words, 2,
-                                         migrate_told_databases, &other, info);
+                                         migrate_parse_databases, &other, info);
     if (other) {
         say_warning("the source has keys in databases other than 0, which are not "
                     "copied; move them with SWAPDB or MOVE first");
@@ -549,25 +552,25 @@ const struct command command_migrate = {
     .summary = "copy filters from another server to Bloomgate",
     .usage = "[options] SOURCE TARGET",
     .about =
-        "Copies all filters of a running server to bloomgated, or to a Redis or Valkey "
-        "server with the bloomgate module. The source runs RedisBloom, valkey-bloom, the "
-        "bloomgate module or bloomgated. Bloomgate filters with a keyed hash are copied "
-        "only if the target has their secrets. SOURCE and TARGET are HOST:PORT, or "
+        "Copies all filters of a running server (RedisBloom, valkey-bloom, the "
+        "bloomgate module or bloomgated) to bloomgated, or to a Redis or Valkey "
+        "server with the bloomgate module. Filters keep their bits, hash and "
+        "expiration time. Bloomgate filters with a keyed hash are copied only if the "
+        "target has their secrets. SOURCE and TARGET are HOST:PORT, or "
         "HOST:PORT,HOST:PORT for some nodes of a cluster. The source is only read. "
-        "Filters keep their bits, their hash and "
-        "their expiration time. Only database 0 is copied.\n\nEach filter is loaded "
-        "under a temporary name, {N}NAME/bloomgate-migrate, read back and compared bit by "
-        "bit, and then renamed. Keys that exist on the target are compared and never "
-        "changed, unless --replace is set. To resume an interrupted migration, run the "
-        "same command again: filters that are already the same are not copied.\n\nThe "
-        "copy contains all keys that were added before its filter was dumped. To switch "
-        "without losing keys, run the command while the source is in use, stop the "
-        "clients that add keys, run it again with --replace, which copies only the "
-        "filters that changed, and let the clients use the target.\n\nOne line per filter "
-        "is printed: the result (copied, replaced, same, differs, deleted, failed; with "
+        "Only database 0 is copied.\n\nEach filter is loaded under a temporary name, "
+        "{N}NAME/bloomgate-migrate, read back, compared bit by bit, and then renamed. "
+        "Keys that exist on the target are compared and, unless --replace is set, "
+        "never changed. To resume an interrupted migration, run the same command "
+        "again: filters that are already the same are not copied.\n\nThe copy "
+        "contains all keys that were added before its filter was dumped. To switch "
+        "without losing keys, run the command, stop the clients that add keys, run it "
+        "again with --replace, which copies only filters that changed, and start the "
+        "clients with the address of the target.\n\nThe command prints one line per "
+        "filter: the result (copied, replaced, same, differs, deleted, failed; with "
         "--dry-run, would copy or would replace), the name, the type and the size in "
-        "bytes. The exit code is 0 if the target has all filters, 1 if some differ, and 3 "
-        "if some could not be copied.",
+        "bytes. The exit code is 0 if the target has all filters, 1 if some differ, "
+        "and 3 if some could not be copied.",
     .size = sizeof(struct migrate_options),
     .arguments = { 2, 2, "expected SOURCE and TARGET" },
     .uses = { OPT_GROUP("Migrating", migrate_table),

@@ -70,11 +70,11 @@ struct restore {
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Sends a request and returns the first item of the reply. */
-static int restore_ask(struct restore *r, const bg_bytes *words, size_t n,
-                       struct reply_item *item)
+static int restore_request(struct restore *r, const bg_bytes *words, size_t n,
+                           struct reply_item *item)
 {
     bg_bytes reply = { NULL, 0 };
-    const int code = service_ask(&r->link, words, n, &reply);
+    const int code = service_request(&r->link, words, n, &reply);
     if (!code) {
         *item = reply_first(reply);
     }
@@ -99,7 +99,7 @@ static void restore_drop(struct restore *r)
     struct reply_item item;
     /* After a signal, requests on this connection are canceled, so open another one. */
     if (r->temporary.len && (!stop_wanted() || service_reopen(&r->link) == CLI_OK)) {
-        (void)restore_ask(r, words, 2, &item);
+        (void)restore_request(r, words, 2, &item);
     }
     r->temporary.len = 0;
 }
@@ -137,7 +137,7 @@ static int load_claim_name(struct restore *r, bool *again)
     const bg_bytes words[] = { link_word("DEL"), r->temporary };
     struct reply_item item;
     *again = true;
-    return restore_ask(r, words, 2, &item);
+    return restore_request(r, words, 2, &item);
 }
 
 static int load_send(struct restore *r, struct backup_filter *filter,
@@ -148,7 +148,7 @@ static int load_send(struct restore *r, struct backup_filter *filter,
     const bg_bytes words[] = { link_word("BG.LOAD"),
                                r->temporary,
                                { room, DUMP_HEADER + chunk->n } };
-    const int code = restore_ask(r, words, 3, &item);
+    const int code = restore_request(r, words, 3, &item);
     if (code || item.type != '-') {
         return code;
     }
@@ -216,12 +216,11 @@ static int load_file(struct restore *r, struct backup_filter *filter)
         if (fd < 0) {
             return damage ? say_data("%s: %s", path, damage) : say_errno(path);
         }
-        code =
-            i == RESTORE_TRIES
-                ? say_data("%s: the service keeps losing the loaded chunks; check its "
-                           "log",
-                           BACKUP_NAME_TEXT(filter))
-                : load_chunks(r, filter, fd, &again);
+        code = i == RESTORE_TRIES ? say_data(
+                   "%s: the service repeatedly lost the loaded chunks; check its "
+                   "log",
+                   BACKUP_NAME_TEXT(filter))
+                                  : load_chunks(r, filter, fd, &again);
         (void)close(fd);
     }
     return code;
@@ -253,7 +252,7 @@ static int one_expire(struct restore *r, struct backup_filter *filter)
     struct reply_item item = { 0 };
     (void)snprintf(when, sizeof when, "%" PRIu64, filter->expires);
     const bg_bytes words[] = { link_word("PEXPIREAT"), r->temporary, link_word(when) };
-    const int code = filter->expires ? restore_ask(r, words, 3, &item) : CLI_OK;
+    const int code = filter->expires ? restore_request(r, words, 3, &item) : CLI_OK;
     return !code && item.type == '-' ? restore_refused(filter, item.text) : code;
 }
 
@@ -261,7 +260,7 @@ static int one_compare(struct restore *r, struct backup_filter *filter, bg_bytes
 {
     const bg_bytes words[] = { link_word("BG.DIGEST"), name };
     struct reply_item item = { 0 };
-    const int code = restore_ask(r, words, 2, &item);
+    const int code = restore_request(r, words, 2, &item);
     if (code || item.type == '-') {
         return code ? code : restore_refused(filter, item.text);
     }
@@ -279,7 +278,7 @@ static int one_exists(struct restore *r, const struct backup_filter *filter,
     const bg_bytes words[] = { link_word("EXISTS"),
                                { filter->name, filter->name_len } };
     struct reply_item item = { 0 };
-    const int code = restore_ask(r, words, 2, &item);
+    const int code = restore_request(r, words, 2, &item);
     *there = item.type == ':' && item.number > 0;
     return code || item.type != '-'
                ? code
@@ -294,7 +293,7 @@ static int one_rename(struct restore *r, struct backup_filter *filter, bool *tak
     bg_bytes words[] = { link_word(replace ? "RENAME" : "RENAMENX"), r->temporary,
                          name };
     struct reply_item item = { 0 };
-    int code = restore_ask(r, words, 3, &item);
+    int code = restore_request(r, words, 3, &item);
     *taken = false;
     /* A name in doubt (docs/journal.md) is not in use, but only a load may create a filter under
      * it. RENAMENX does not recognize this rename as part of a load, so RENAME is used instead. */
@@ -302,7 +301,7 @@ static int one_rename(struct restore *r, struct backup_filter *filter, bool *tak
         code = one_exists(r, filter, taken);
         if (!code && !*taken) {
             words[0] = link_word("RENAME");
-            code = restore_ask(r, words, 3, &item);
+            code = restore_request(r, words, 3, &item);
         }
     }
     *taken = *taken || (item.type == ':' && item.number == 0);
@@ -401,7 +400,7 @@ static uint64_t restore_now(void)
 
 /* Deselects filters that have expired and, with --skip-existing, filters that exist in the service.
  * Returns an error if filters exist and neither --replace nor --skip-existing is set. */
-static int restore_survey(struct restore *r)
+static int restore_find_existing(struct restore *r)
 {
     const uint64_t now = restore_now();
     size_t exist = 0;
@@ -454,7 +453,7 @@ static int restore_all(struct restore *r)
     return code;
 }
 
-static void restore_tell(const struct restore *r)
+static void restore_report(const struct restore *r)
 {
     if (r->unknown) {
         say_warning(
@@ -488,11 +487,11 @@ static int restore_command(void *options, const struct arguments *arguments)
     code = code ? code : restore_choose(&r, arguments);
     code = code ? code : service_open(&r.options->service, &r.link);
     progress_begin(&r.progress, "restoring");
-    code = code ? code : restore_survey(&r);
+    code = code ? code : restore_find_existing(&r);
     if (!code) {
         code = restore_all(&r);
         progress_end(&r.progress);
-        restore_tell(&r);
+        restore_report(&r);
     }
     progress_end(&r.progress);
     service_close(&r.link);
@@ -507,20 +506,20 @@ const struct command command_restore = {
     .summary = "load a backup into a running service",
     .usage = "[options] --service HOST:PORT DIR [NAME...]",
     .about =
-        "Loads all filters of a backup (bloomgate backup), or only the named ones, into "
-        "a running service. If one of them exists in the service, nothing is restored, "
-        "unless --replace or --skip-existing is set.\n\nEach filter is checked, loaded "
-        "under a temporary name, compared with the digest in the backup, and then "
-        "renamed, so clients see either no change or the restored filter. If a filter "
-        "fails, for example because the service has not enough memory, the others are "
-        "restored, and the exit code is not 0. If the command is killed, it may leave "
-        "behind a filter NAME.restore-XXXXXXXX, which you can drop.\n\nA restored "
-        "filter is missing the keys added since the backup and answers \"no\" for them: "
-        "add these keys again. Filters with a keyed hash need the keyring of the "
-        "original service. An expiry is a point in time: filters that have expired are "
-        "skipped. The age of a time window counts only time in which a service is "
-        "running, so a window continues where it was.\n\nPasswords cannot be passed as "
-        "arguments: use BLOOMGATE_PASSWORD or --password-file.",
+        "Loads all filters of a backup (bloomgate backup), or only the named ones, "
+        "into a running service. If one of them exists in the service, nothing is "
+        "restored, unless --replace or --skip-existing is set.\n\nEach filter is "
+        "checked, loaded under a temporary name, compared with the digest in the "
+        "backup, and then renamed, so clients never see an incomplete filter. If a "
+        "filter cannot be restored, for example because it exceeds maxmemory, the "
+        "others are restored, and the exit code is not 0. If the command is killed, a "
+        "filter NAME.restore-XXXXXXXX may remain in the service; drop it.\n\nA "
+        "restored filter is missing the keys added since the backup and answers "
+        "\"no\" for them: add these keys again. Filters with a keyed hash need the "
+        "keyring of the original service. Filters that have expired are skipped. Time "
+        "windows continue where they were, because they count only time in which a "
+        "service is running.\n\nPasswords cannot be passed as arguments: use "
+        "BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct restore_options),
     .arguments = { 1, COMMAND_ANY, "expected the directory of a backup" },
     .uses = { { &service_options_group, offsetof(struct restore_options, service) },

@@ -510,8 +510,10 @@ static enum migrate_result migrate_end(bg_err err, enum migrate_result result)
 }
 
 /* Determines whether the target has a key with this name, and whether it is the same filter. */
-static bg_err migrate_look(const struct migrate_pair *pair, struct migrate_filter *f,
-                           const struct migrate_dump *dump, bool *there, bool *same)
+static bg_err migrate_check_existing(const struct migrate_pair *pair,
+                                     struct migrate_filter *f,
+                                     const struct migrate_dump *dump, bool *there,
+                                     bool *same)
 {
     bool missing = false;
     bg_err err = migrate_is_missing(pair->target, f->name, &missing, &f->why);
@@ -532,13 +534,14 @@ static bg_err migrate_look(const struct migrate_pair *pair, struct migrate_filte
     return err;
 }
 
-static enum migrate_result migrate_settle(const struct migrate_pair *pair,
-                                          struct migrate_filter *f,
-                                          const struct migrate_dump *dump,
-                                          int64_t since)
+/* Compares the dump with the target and, depending on the options, changes the target. */
+static enum migrate_result migrate_update_target(const struct migrate_pair *pair,
+                                                 struct migrate_filter *f,
+                                                 const struct migrate_dump *dump,
+                                                 int64_t since)
 {
     bool there = false, same = false, renamed = false;
-    bg_err err = migrate_look(pair, f, dump, &there, &same);
+    bg_err err = migrate_check_existing(pair, f, dump, &there, &same);
     if (err) {
         return MIGRATE_FAILED;
     }
@@ -577,7 +580,7 @@ enum migrate_result migrate_copy(const struct migrate_pair *pair,
         return migrate_end(err, MIGRATE_GONE);
     }
     f->bytes = dump.n - dump.line;
-    const enum migrate_result result = migrate_settle(pair, f, &dump, since);
+    const enum migrate_result result = migrate_update_target(pair, f, &dump, since);
     free(dump.bytes);
     return result;
 }

@@ -92,8 +92,8 @@ static void service_answered(struct cluster_ask *ask, bg_bytes reply)
     link->used = reply.len;
 }
 
-int service_ask(struct service_link *link, const bg_bytes *argv, size_t argc,
-                bg_bytes *reply)
+int service_request(struct service_link *link, const bg_bytes *argv, size_t argc,
+                    bg_bytes *reply)
 {
     struct cluster_ask ask = {
         .argv = argv, .argc = argc, .answered = service_answered, .context = link
@@ -139,7 +139,7 @@ static int service_check(struct service_link *link)
 {
     const bg_bytes words[] = { link_word("INFO"), link_word("server") };
     bg_bytes reply = { NULL, 0 };
-    const int code = service_ask(link, words, 2, &reply);
+    const int code = service_request(link, words, 2, &reply);
     if (code) {
         return code;
     }

@@ -54,8 +54,8 @@ int service_reopen(struct service_link *link);
 /* Sends a request and waits for its reply. The request must have at least two words, because the
  * cluster client reads a key from argv[1]. The reply is valid until the next call. Reports
  * failures, but not error replies. Returns an exit code. */
-int service_ask(struct service_link *link, const bg_bytes *argv, size_t argc,
-                bg_bytes *reply);
+int service_request(struct service_link *link, const bg_bytes *argv, size_t argc,
+                    bg_bytes *reply);
 
 /* Finds a field "name:value" in the reply to INFO. Returns its value, or "" if it is missing; the
  * value extends to the end of the line. */
