@@ -25,7 +25,7 @@ static void gate_failed(struct request *request, bg_err err, const bg_errinfo *i
     }
 }
 
-static void gate_silent(struct request *request)
+static void gate_reply_no_answer(struct request *request)
 {
     char name[64];
     reply_errorf(&request->reply,
@@ -36,7 +36,7 @@ static void gate_silent(struct request *request)
 static void gate_tell(struct request *request, bg_outcome outcome)
 {
     if (outcome == BG_OUTCOME_FAILED) {
-        gate_silent(request);
+        gate_reply_no_answer(request);
         return;
     }
     reply_array(&request->reply, 2);
@@ -74,7 +74,7 @@ void bgc_lookup(struct request *request)
     }
 }
 
-static void gate_tell_row(struct request *request, const struct store_row *row)
+static void gate_reply_row(struct request *request, const struct store_row *row)
 {
     struct store_column column;
     bg_errinfo info = { 0 };
@@ -100,11 +100,11 @@ void bgc_row(struct request *request)
     bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     if (gate_ask(request, request->argv[2], &row, &outcome)) {
         switch (outcome) {
-        case BG_OUTCOME_PRESENT: gate_tell_row(request, &row); break;
+        case BG_OUTCOME_PRESENT: gate_reply_row(request, &row); break;
         case BG_OUTCOME_ABSENT_BY_FILTER:
         case BG_OUTCOME_ABSENT_BY_CACHE:
         case BG_OUTCOME_ABSENT_BY_STORE: reply_null(&request->reply); break;
-        default: gate_silent(request); break;
+        default: gate_reply_no_answer(request); break;
         }
     }
     store_row_free(&row);

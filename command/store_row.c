@@ -20,7 +20,7 @@ void store_row_begin(struct store_row *row)
     }
 }
 
-void store_row_lack(struct store_row *row)
+void store_row_set_no_memory(struct store_row *row)
 {
     if (row) {
         row->no_memory = true;
@@ -117,8 +117,8 @@ bg_err store_row_check(const struct store_row *row, bg_errinfo *info)
 {
     if (row->size > STORE_ROW_MAX) {
         return error_fail(info, BG_EQUOTA,
-                          "the row has more than 1 MiB: select fewer columns, or parts "
-                          "of them, in the gate's `lookup`");
+                          "the row is larger than 1 MiB: select fewer columns in the "
+                          "gate's `lookup`");
     }
     return row->no_memory ? error_fail(info, BG_ENOMEM, "cannot store the row") : BG_OK;
 }

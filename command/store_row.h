@@ -54,7 +54,7 @@ void store_row_add(struct store_row *row, const char *name, const void *value,
                    size_t len);
 
 /* Records that a value could not be read because memory was unavailable. */
-void store_row_lack(struct store_row *row);
+void store_row_set_no_memory(struct store_row *row);
 
 void store_row_copy(struct store_row *to, const struct store_row *from);
 

@@ -88,10 +88,10 @@ typedef enum bg_health {
 #define BG_HEALTH_ITEMS_ACT   1.05
 
 /*
- * Judges a filter by its info: BG_HEALTH_ACT if it is degraded or has overflowed, else the result
- * of comparing its rate with design_rate, the requested rate. A rate that is too high only by
- * chance, as in a filter with a few dozen keys, is fine. Returns BG_HEALTH_FINE if the requested
- * rate is unknown, and for NULL or an unknown struct_size.
+ * Returns the health of a filter: BG_HEALTH_ACT if the filter is degraded or has overflowed, else
+ * the result of comparing its rate with design_rate, the requested rate. A rate that is too high
+ * only by chance, as in a filter with a few dozen keys, is fine. Returns BG_HEALTH_FINE if the
+ * requested rate is unknown, and for NULL or an unknown struct_size.
  * Thread safety: MT-Safe. Cost: microseconds.
  */
 BG_API bg_health bg_filter_health(const bg_filter_info *info);

@@ -203,7 +203,7 @@ static int keyspace_move(struct request *request, bool only_new)
     struct session *session = session_of(request);
     bg_errinfo info = { 0 };
     session->wrote = true;
-    bg_err err = session_no_gate(session, request->argv[2], &info);
+    bg_err err = session_refuse_gate(session, request->argv[2], &info);
     err = err || !only_new ? err : session_is_free(session, request->argv[2], &info);
     err = err ? err : quota_rename(session, request->argv[1], request->argv[2], &info);
     err = err ? err

@@ -238,7 +238,7 @@ static void source_postgres_column(const PGresult *rows, int i, struct store_row
         decoded = PQunescapeBytea((const unsigned char *)value, &len);
         value = (const char *)decoded;
         if (!decoded) {
-            store_row_lack(row);
+            store_row_set_no_memory(row);
         }
     }
     store_row_add(row, PQfname(rows, i), value, len);

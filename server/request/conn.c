@@ -136,7 +136,7 @@ static void conn_send_refusal(struct worker *worker, int fd, bool tls, const cha
     atomic_fetch_add_explicit(&worker->counts.rejected, 1, memory_order_relaxed);
 }
 
-void conn_turn_away(struct worker *worker, int fd, bool tls, const char *why)
+void conn_reject(struct worker *worker, int fd, bool tls, const char *why)
 {
     conn_send_refusal(worker, fd, tls, why);
     close(fd);

@@ -131,7 +131,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
 
 /* Closes a socket that has been accepted, after sending it the reply `why` (`too_many` or
  * `no_memory` of its protocol). Nothing is sent over TLS, which would require a handshake. */
-void conn_turn_away(struct worker *worker, int fd, bool tls, const char *why);
+void conn_reject(struct worker *worker, int fd, bool tls, const char *why);
 
 /* Closes the connection now; it is freed later. */
 void conn_close(struct conn *conn);

@@ -109,7 +109,7 @@ static bool session_host_is_gate(struct host *host, bg_bytes name)
     return gates && gates_has(gates, name);
 }
 
-bg_err session_no_gate(struct session *session, bg_bytes name, bg_errinfo *info)
+bg_err session_refuse_gate(struct session *session, bg_bytes name, bg_errinfo *info)
 {
     char shown[64];
     if (!session_host_is_gate(&session->host, name) || session_find(session, name)) {
@@ -210,7 +210,7 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
     }
     const bool creates = !(terms->flags & CATALOG_REPLACE)
                          || (terms->flags & CATALOG_INSTEAD_OF && !terms->instead_of);
-    bg_err err = session_no_gate(session, name, info);
+    bg_err err = session_refuse_gate(session, name, info);
     err = err || !creates ? err : session_is_free(session, name, info);
     err = err ? err : session_fits(session, name, terms->flags, info);
     if (err) {

@@ -125,7 +125,7 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
 /* Checks that a filter may be created under a name. The name of a gate is refused, unless a filter
  * with this name already exists: the new filter would answer "no" for keys in the gate's database.
  * Errors: BG_ENOTSUP. */
-bg_err session_no_gate(struct session *session, bg_bytes name, bg_errinfo *info);
+bg_err session_refuse_gate(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with this name (host->ops->find returns its object), or NULL if there is
  * none. */

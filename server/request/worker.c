@@ -187,7 +187,7 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
             return;
         }
         if (!worker_has_room(worker)) {
-            conn_turn_away(worker, taken, listener->tls, listener->protocol->too_many);
+            conn_reject(worker, taken, listener->tls, listener->protocol->too_many);
             continue;
         }
         worker_set_options(worker, taken);

@@ -172,7 +172,7 @@ static void source_sqlite_column(sqlite3_stmt *lookup, int i, struct store_row *
     const size_t len = (size_t)sqlite3_column_bytes(lookup, i);
     const bool empty = type == SQLITE_BLOB && len == 0;
     if (!name || (type != SQLITE_NULL && !data && !empty)) {
-        store_row_lack(row);
+        store_row_set_no_memory(row);
     } else {
         store_row_add(row, name, empty ? "" : data, len);
     }

@@ -110,7 +110,7 @@ function factPanels(gate, now) {
         complete.lag_seconds !== null && complete.lag_seconds !== undefined && format.ago(complete.lag_seconds)],
     ])),
     panel("Filter", { key: "filter" }, facts([
-      ["Last load", built === null ? "not since the service started" : format.ago(Math.max(0, now - built.time)),
+      ["Last load", built === null ? "none since the service started" : format.ago(Math.max(0, now - built.time)),
         built !== null && `${format.plural(built.keys, "key")} in ${format.seconds(built.seconds)}`],
       filter && ["Keys", figure("items", filter.items && filter.items.value, format.count), filter.capacity !== null && `capacity ${format.count(filter.capacity)}`],
       filter && ["Fill", figure("fill", filter.fill, format.share), filter.overflowed && "overflowed: answers maybe for every key"],

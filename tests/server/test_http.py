@@ -1152,7 +1152,7 @@ def test_rows(program):
         told = a.told("GET", "/api/v1/gates/users/row?key=nobody", 200)
         same((told["present"], told["row"]), (False, None))
         same(code(a.told("GET", "/api/v1/gates/users/row?key=big", 422)), "too_large")
-        assert s.ask("BG.ROW", "users", "big").startswith("LIMIT the row has more than 1 MiB"), s.ask("BG.ROW", "users", "big")
+        assert s.ask("BG.ROW", "users", "big").startswith("LIMIT the row is larger than 1 MiB"), s.ask("BG.ROW", "users", "big")
         same(code(a.told("GET", "/api/v1/gates/mute/row?key=a%40x", 422)), "not_supported")
         assert "rows=yes" in s.ask("BG.ROW", "mute", "a@x"), s.ask("BG.ROW", "mute", "a@x")
         a.ask("GET", "/api/v1/gates/users/row", 400)

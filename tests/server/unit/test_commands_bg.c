@@ -1140,8 +1140,8 @@ TEST(bg__gates)
     CHECK_EQ(h.items[6].n, h.row_bytes);
     h.row_bytes++;
     CHECK_STR(fake(&h, "BG.ROW gate 7"),
-              "-LIMIT the row has more than 1 MiB: select fewer columns, or parts of "
-              "them, in the gate's `lookup`");
+              "-LIMIT the row is larger than 1 MiB: select fewer columns in the "
+              "gate's `lookup`");
     CHECK_STR(fake(&h, "BG.ROW mute 7"), "-ERR this gate does not return rows");
     CHECK_STR(fake(&h, "BG.ROW other 7"), "-NOGATE no such gate 'other'");
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a b"), "[[:1 $present] [:1 $present]]");
