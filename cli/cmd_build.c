@@ -739,7 +739,7 @@ static int build_check_rate(const struct build *b)
     bg_filter_info info = { .struct_size = sizeof info };
     const bool sized = b->spec.bytes > 0 || !*b->made; /* or the size is unknown */
     if (sized || bg_filter_get_info(b->filter, &info) || !filter_misses_rate(&info)
-        || !filter_rate_is_gross(info.rate, info.design_rate)) {
+        || !filter_rate_is_excessive(info.rate, info.design_rate)) {
         return CLI_OK;
     }
     const struct filter_excess excess = { info.rate, info.design_rate,

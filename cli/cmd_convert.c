@@ -235,7 +235,7 @@ static int convert_check_rate(const struct convert_options *o,
         || bg_health_of_rate(info.rate, requested) == BG_HEALTH_FINE) {
         return CLI_OK;
     }
-    if (filter_rate_is_gross(info.rate, requested)) {
+    if (filter_rate_is_excessive(info.rate, requested)) {
         const struct filter_excess excess = { info.rate, requested, o->items, k->keys };
         return filter_refuse_excess(&excess, "");
     }

@@ -637,7 +637,7 @@ bool filter_misses_rate(const bg_filter_info *info)
     return !info->overflowed && filter_health(&intact) != BG_HEALTH_FINE;
 }
 
-bool filter_rate_is_gross(double rate, double requested)
+bool filter_rate_is_excessive(double rate, double requested)
 {
     return rate > sqrt(requested);
 }

@@ -105,11 +105,11 @@ BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done
                                    size_t *news);
 
 /*
- * filter_health judges a filter like bg_filter_health, and in addition by its rate alone: above
- * FILTER_RATE_USELESS, a filter is useless, even if no lower rate was requested, as with --bytes.
+ * filter_health returns the result of bg_filter_health, but BG_HEALTH_ACT for every rate above
+ * FILTER_RATE_USELESS, even if no lower rate was requested, as with --bytes.
  * filter_misses_rate returns whether the rate is the problem.
  *
- * filter_rate_is_gross returns whether a rate is far above the requested rate, so that a new filter
+ * filter_rate_is_excessive returns whether a rate is far above the requested rate, so that a new filter
  * must not be written: above its square root, which is 10% if 1% was requested. In a classic
  * filter, this takes about 1.8 times as many keys as planned, whatever rate was requested.
  */
@@ -117,7 +117,7 @@ BG_MUST_CHECK bg_err filter_insert(bg_filter *filter, bg_keys keys, size_t *done
 bg_health filter_health(const bg_filter_info *info);
 const char *filter_health_name(bg_health health); /* "fine", "watch" or "act" */
 bool filter_misses_rate(const bg_filter_info *info);
-bool filter_rate_is_gross(double rate, double requested);
+bool filter_rate_is_excessive(double rate, double requested);
 
 /* Reports that a filter for `items` keys was not written, because its rate would be too high with
  * the keys that were read. `more` ends the advice. Returns an exit code. */

@@ -8,7 +8,7 @@
  *
  * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that
  * copies all filters can detect which filters it has already copied, even if they have been
- * renamed. Each reply includes the count of catalog_list, from which the client can tell whether
+ * renamed. Each reply includes the count of catalog_list, from which the client determines whether
  * its list of names is complete.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.

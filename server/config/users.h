@@ -189,8 +189,8 @@ void users_charge(struct users *users, bg_bytes name, int64_t filters, int64_t b
 bool user_reserve(const struct user *user, uint64_t bytes);
 void user_unreserve(const struct user *user, uint64_t bytes);
 
-/* Make the bytes of a reservation part of the usage that user_about returns, or no longer part of it.
- * Reservations of requests are not part of it, because the catalog may count the same memory already. */
+/* Add a reservation for a dump to the usage that user_about returns, or remove it. Reservations of
+ * requests are not added, because the catalog may count the same memory already. */
 void user_dump_begins(const struct user *user, uint64_t bytes);
 void user_dump_ends(const struct user *user, uint64_t bytes);
 

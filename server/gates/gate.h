@@ -48,7 +48,7 @@ struct gate {
     bool source_up;
     /* time at which the source's state was last reported as an event */
     uint64_t source_told;
-    uint32_t source_tells; /* reasons reported since then */
+    uint32_t source_reports; /* reasons reported since then */
     char source_text[BG_ERR_MESSAGE_MAX];
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;

@@ -41,7 +41,7 @@
 #define LIFE_MINUTE (60 * LIFE_SECOND)
 #define LIFE_HOUR   (60 * LIFE_MINUTE)
 
-enum { LIFE_TELLS = 4 }; /* maximum number of reasons reported per minute */
+enum { LIFE_REPORTS = 4 }; /* maximum number of reasons reported per minute */
 
 /* ---- The listener -------------------------------------------------------------------------- */
 
@@ -119,7 +119,7 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
 }
 
 /* Reports that the source is lost or back. While it stays lost, repeats the report every minute,
- * and reports up to LIFE_TELLS different reasons per minute. The first connection is not a
+ * and reports up to LIFE_REPORTS different reasons per minute. The first connection is not a
  * recovery, so it is not reported. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
@@ -130,10 +130,10 @@ static void gate_life_state(void *context, bool up, const char *why)
         gate->source_up != up || (!up && now > gate->source_told + LIFE_MINUTE);
     const bool changed = first
                          || (!up && strcmp(gate->source_text, why) != 0
-                             && gate->source_tells < LIFE_TELLS);
+                             && gate->source_reports < LIFE_REPORTS);
     gate->source_up = up;
     gate->source_told = first ? now : gate->source_told;
-    gate->source_tells = first ? 1 : gate->source_tells + changed;
+    gate->source_reports = first ? 1 : gate->source_reports + changed;
     (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
     (void)pthread_mutex_unlock(&gate->lock);
     if (changed) {

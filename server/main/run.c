@@ -409,7 +409,7 @@ static void server_secret_removed(void *context, const char *name)
                                             "service restarts")));
 }
 
-/* Updates why a filter that could not be loaded is not available. Called by catalog_each. */
+/* Updates the reason why a filter could not be loaded. Called by catalog_each. */
 static bg_err server_recheck_secret(void *context, struct entry *entry,
                                     bg_errinfo *info)
 {

@@ -1,10 +1,10 @@
 /*
  * watched_gates.c - see watched_gates.h.
  *
- * A point of the history contains rates per second, computed from the counters of the last step, and current values.
- * Unknown values are NaN: rates in the first step, the mean query time in a step without queries,
- * the predicted rate while there is no filter, and the observed rate before the first lookup of an
- * absent key.
+ * A point of the history contains current values, and rates per second, which are computed from the
+ * counters of the last step. Unknown values are NaN: rates in the first step, the mean query time in
+ * a step without queries, the predicted rate while there is no filter, and the observed rate before
+ * the first lookup of an absent key.
  */
 #include "observe/watched_gates.h"
 

@@ -2,9 +2,9 @@
  * watched_gates.h - the observer's data about gates: the statistics of their filters, and a history
  * for charts.
  *
- * There are few gates, and they are never removed, so a list is enough. The first WATCHED_GATES gates have a history,
- * which starts with the service, so the charts are complete even when a page is opened for the
- * first time.
+ * There are few gates, and they are never removed, so a list is enough. The first WATCHED_GATES
+ * gates have a history, which starts with the service, so the charts are complete even when a page
+ * is opened for the first time.
  *
  * Thread safety: the caller holds the observer's lock.
  */

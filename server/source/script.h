@@ -10,7 +10,7 @@
  *     }
  *
  * The gate writes the script at every attempt, while the operator may be reading it. So a new
- * script replaces the file in one step, and an unchanged one leaves the file alone.
+ * script replaces the file atomically, and the file is not written if the script is unchanged.
  */
 #ifndef SERVER_SOURCE_SCRIPT_H
 #define SERVER_SOURCE_SCRIPT_H

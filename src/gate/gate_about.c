@@ -17,7 +17,7 @@
  * deleted key a million times must not cause a full scan of the backing store. The different keys
  * are counted by linear counting: with n of m bits zero, about m ln(m / n) keys were seen (Whang et
  * al., 1990). In addition, a rebuild requires GATE_OBSERVED_MIN lookups of absent keys, because one
- * unlucky lookup is not evidence.
+ * lookup proves nothing.
  */
 #include "gate/gate_body.h"
 
