@@ -9,7 +9,8 @@
 enum {
     MIGRATE_CHUNK = 4 << 20, /* bytes of a dump per command */
     MIGRATE_NAME_MORE = 32,  /* bytes that a temporary name adds to a name */
-    MIGRATE_READS = 1 << 20  /* maximum number of chunks of a dump */
+    MIGRATE_READS = 1 << 20, /* maximum number of chunks of a dump */
+    MIGRATE_TRIES = 10       /* maximum number of dumps of a filter */
 };
 
 /* A Bloomgate dump: a description line, followed by the filter in its file format. */
@@ -95,12 +96,19 @@ static bg_err migrate_number(struct cluster *cluster, const bg_bytes *words,
 typedef bg_err migrate_chunk_fn(void *context, const struct dump_chunk *chunk,
                                 bg_errinfo *info);
 
-/* Handles a reply to BG.DUMP: a cursor and a chunk. Sets *cursor to 0 at the end. */
-static bg_err migrate_read_chunk(bg_bytes reply, int64_t *cursor,
+/* A dump that is being read. */
+struct migrate_stream {
+    int64_t cursor;    /* offset of the next chunk */
+    uint64_t checksum; /* of the copy that the first chunk belongs to */
+};
+
+/* Handles a reply to BG.DUMP: a cursor and a chunk. The cursor is 0 at the end. */
+static bg_err migrate_read_chunk(bg_bytes reply, struct migrate_stream *stream,
                                  migrate_chunk_fn *take, void *context,
                                  bg_errinfo *info)
 {
     size_t at = 0;
+    const uint64_t wanted = (uint64_t)stream->cursor;
     const struct reply_item list = reply_next(reply, &at),
                             next = reply_next(reply, &at),
                             data = reply_next(reply, &at);
@@ -110,39 +118,69 @@ static bg_err migrate_read_chunk(bg_bytes reply, int64_t *cursor,
         return error_fail(info, BG_EFORMAT,
                           "BG.DUMP: invalid reply, expected a cursor and a chunk");
     }
-    *cursor = next.type == ':'
-                  ? next.number
-                  : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
-    if (!data.text.len && *cursor == 0) {
+    stream->cursor = next.type == ':'
+                         ? next.number
+                         : (int64_t)strtoll((const char *)next.text.data, NULL, 10);
+    if (!data.text.len && stream->cursor == 0) {
         return BG_OK;
     }
     const bg_err err = dump_chunk_read(data.text, &chunk, info);
-    return err ? err : take(context, &chunk, info);
+    if (err) {
+        return err;
+    }
+    if (chunk.offset != wanted) {
+        return error_fail(info, BG_EFORMAT,
+                          "BG.DUMP: found a chunk at byte %llu, for cursor %llu",
+                          (unsigned long long)chunk.offset, (unsigned long long)wanted);
+    }
+    stream->checksum = wanted ? stream->checksum : chunk.stream;
+    return chunk.stream == stream->checksum
+               ? take(context, &chunk, info)
+               : error_fail(info, BG_EBUSY,
+                            "BG.DUMP: another client keeps starting dumps of the "
+                            "filter; run the command again");
 }
 
-/* Reads a filter and passes its chunks to `take`. */
+/* Reads a filter once. Sets *again if its copy on the server was lost: a server keeps only one copy
+ * of a filter, which is replaced when another client starts a dump. */
+static bg_err migrate_read_once(struct cluster *cluster, bg_bytes name,
+                                migrate_chunk_fn *take, void *context, bool *again,
+                                bg_errinfo *info)
+{
+    struct migrate_stream stream = { .cursor = 0 };
+    bg_err err = BG_OK;
+    *again = false;
+    for (int i = 0; i < MIGRATE_READS && !err && (i == 0 || stream.cursor != 0); i++) {
+        char number[24];
+        struct migrate_reply reply;
+        (void)snprintf(number, sizeof number, "%" PRId64, stream.cursor);
+        const bg_bytes words[] = { link_word("BG.DUMP"), name, link_word(number) };
+        err = migrate_call(cluster, words, 3, &reply, info);
+        if (!err) {
+            err = migrate_read_chunk((bg_bytes){ reply.bytes, reply.n }, &stream, take,
+                                     context, info);
+            free(reply.bytes);
+        }
+        *again = i > 0 && err == BG_EBUSY;
+    }
+    return err || stream.cursor == 0
+               ? err
+               : error_fail(info, BG_EFORMAT, "BG.DUMP: found more than %d chunks",
+                            MIGRATE_READS);
+}
+
+/* Reads a filter and passes its chunks to `take`. All chunks after the last chunk with offset 0
+ * belong to the same copy of the filter. */
 static bg_err migrate_each_chunk(struct cluster *cluster, bg_bytes name,
                                  migrate_chunk_fn *take, void *context,
                                  bg_errinfo *info)
 {
-    int64_t cursor = 0;
+    bool again = true;
     bg_err err = BG_OK;
-    for (int i = 0; i < MIGRATE_READS && !err && (i == 0 || cursor != 0); i++) {
-        char number[24];
-        struct migrate_reply reply;
-        (void)snprintf(number, sizeof number, "%" PRId64, cursor);
-        const bg_bytes words[] = { link_word("BG.DUMP"), name, link_word(number) };
-        err = migrate_call(cluster, words, 3, &reply, info);
-        if (!err) {
-            err = migrate_read_chunk((bg_bytes){ reply.bytes, reply.n }, &cursor, take,
-                                     context, info);
-            free(reply.bytes);
-        }
+    for (int i = 0; i < MIGRATE_TRIES && again; i++) {
+        err = migrate_read_once(cluster, name, take, context, &again, info);
     }
-    return err || cursor == 0
-               ? err
-               : error_fail(info, BG_EFORMAT, "BG.DUMP: found more than %d chunks",
-                            MIGRATE_READS);
+    return err;
 }
 
 /* ---- Source ---------------------------------------------------------------------------------- */
@@ -209,6 +247,7 @@ static bg_err migrate_keep_chunk(void *context, const struct dump_chunk *chunk,
                                  bg_errinfo *info)
 {
     struct migrate_dump *dump = context;
+    dump->n = chunk->offset ? dump->n : 0; /* the dump may start again */
     if (chunk->offset != dump->n) {
         return error_fail(info, BG_EFORMAT,
                           "BG.DUMP: found a chunk at byte %llu, "
@@ -400,7 +439,7 @@ static bg_err migrate_compare_chunk(void *context, const struct dump_chunk *chun
     if (chunk->offset == 0) {
         const uint8_t *end = memchr(chunk->bytes, '\n', chunk->n);
         from = end ? (size_t)(end - chunk->bytes) + 1 : chunk->n;
-        c->line = from;
+        *c = (struct migrate_compare){ .dump = c->dump, .line = from, .equal = true };
     }
     const uint64_t place = chunk->offset + from - c->line + c->dump->line;
     const size_t n = chunk->n - from;

@@ -453,6 +453,43 @@ def test_invalid_replies(h):
             assert results == {"key": "failed"} and ("BG.DUMP: " in messages or "not a chunk of a dump" in messages), (dump, results, messages)
 
 
+def test_dumps_by_other_clients(h):
+    """A server keeps one copy of a filter for BG.DUMP. Another client replaces this copy, or frees it by reading it to the
+    end, while the filter is being copied. The chunks of two copies are never combined."""
+    chunks = iter(range(1 << 20))
+    with service.Service(redis_host.OPTIONS.service) as source, service.Service(redis_host.OPTIONS.service) as target:
+        for rest in [], [1 << 20, 2 << 20]:
+            source.ask("BG.CREATE", "key", "CAPACITY", 1000000, "ERROR", "0.0001", "HASH", "fast")
+            source.ask("BG.ADD", "key", "old")
+
+            def dump(words, rest=rest, source=source):
+                if words[2] != b"0" and next(chunks) % 4 == 0:
+                    source.ask("BG.ADD", "key", f"new{rest}")
+                    for cursor in [0, *rest]:
+                        source.ask("BG.DUMP", "key", cursor)
+                return source.ask(*words)
+
+            results, messages = migrate(one_key(TYPE="bloomgate", **{"BG.DUMP": dump}), target)
+            assert results == {"key": "copied"}, (results, messages)
+            assert target.ask("BG.DIGEST", "key") == source.ask("BG.DIGEST", "key")
+            source.ask("DEL", "key")
+            target.ask("DEL", "key")
+        first, other = (filter_in_chunks(target, key) for key in ("a", "b"))
+        results, messages = migrate(one_key(TYPE="bloomgate", **{"BG.DUMP": lambda words: other[1] if int(words[2]) else first[0]}), target, expect=3)
+        assert results == {"key": "failed"} and "another client keeps starting dumps of the filter" in messages, (results, messages)
+
+
+def filter_in_chunks(s, key):
+    """Returns the replies to BG.DUMP for a filter with one key."""
+    s.ask("BG.CREATE", "key", "CAPACITY", 1000, "ERROR", "0.01", "HASH", "fast")
+    s.ask("BG.ADD", "key", key)
+    replies = [s.ask("BG.DUMP", "key", 0, "SIZE", 2000)]
+    while replies[-1][0]:
+        replies.append(s.ask("BG.DUMP", "key", replies[-1][0], "SIZE", 2000))
+    s.ask("DEL", "key")
+    return replies
+
+
 def test_password_options(h):
     with targets(h) as (s, module):
         assert "user u: no password is set: set --source-password-file" in migrate(h, s, "--source-user", "u", expect=2)[1]
