@@ -260,9 +260,9 @@ static void gates_none(struct web_request *request, bg_bytes name)
     web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
 }
 
-bool gates_find(struct web_request *request, bg_bytes name)
+bool gates_find(struct web_request *request, bg_bytes name, const char *command)
 {
-    if (!web_may(request, "BG.LOOKUP")) {
+    if (!web_may(request, command)) {
         return false;
     }
     if (!request->session->server->gates || !gates_may_see(request, name.data, name.len)
@@ -273,10 +273,10 @@ bool gates_find(struct web_request *request, bg_bytes name)
     return true;
 }
 
-/* Reads the name of a gate that the user may see. Returns false after sending a response. */
-static bool gates_name(struct web_request *request, bg_bytes *name)
+/* Reads the name of a gate. Returns false after sending a response. */
+static bool gates_name(struct web_request *request, bg_bytes *name, const char *command)
 {
-    return web_name(request, 3, name) && gates_find(request, *name);
+    return web_name(request, 3, name) && gates_find(request, *name, command);
 }
 
 static void gates_answer(struct web_request *request, bg_bytes name, int status)
@@ -299,7 +299,7 @@ static void gates_answer(struct web_request *request, bg_bytes name, int status)
 static void gates_get(struct web_request *request)
 {
     bg_bytes name;
-    if (gates_name(request, &name)) {
+    if (gates_name(request, &name, "BG.LOOKUP")) {
         gates_answer(request, name, 200);
     }
 }
@@ -308,7 +308,8 @@ static void gates_post_rebuild(struct web_request *request)
 {
     bg_bytes name;
     bg_errinfo info = { 0 };
-    if (!gates_name(request, &name) || !web_may(request, "BG.REBUILD")) {
+    if (!gates_name(request, &name, "BG.LOOKUP") || !web_may(request, "BG.REBUILD")
+        || !web_may_touch(request, name, USER_WRITE)) {
         return;
     }
     const bg_err err = gates_rebuild(request->session->server->gates, name, &info);
@@ -364,7 +365,7 @@ static void gates_post_lookup(struct web_request *request)
     bg_outcome outcomes[GATES_KEYS];
     bg_errinfo info = { 0 };
     struct json json;
-    if (!gates_name(request, &name)) {
+    if (!gates_name(request, &name, "BG.LOOKUP")) {
         return;
     }
     const size_t n = gates_read_keys(request, keys);
@@ -476,7 +477,7 @@ static void gates_get_row(struct web_request *request)
     bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     struct store_row row = STORE_ROW_INIT;
     struct json json;
-    if (!gates_name(request, &name) || !web_may(request, "BG.ROW")) {
+    if (!gates_name(request, &name, "BG.ROW")) {
         return;
     }
     if (gates_read_key(request, room, &key)

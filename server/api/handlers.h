@@ -100,7 +100,8 @@ static inline uint64_t front_group_count(const struct front_group *group, size_t
     return *(const uint64_t *)(const void *)((const char *)facts + group->counts[i].at);
 }
 
-/* Returns whether the gate exists and the user may see it. Otherwise, sends a response and returns false. */
-bool gates_find(struct web_request *request, bg_bytes name);
+/* Returns whether the gate exists and the user may see it and run the command. Otherwise, sends a response and returns
+ * false. */
+bool gates_find(struct web_request *request, bg_bytes name, const char *command);
 
 #endif

@@ -197,7 +197,8 @@ static bool history_subject(struct web_request *request, struct history_wanted *
                       : wanted->has_gate ? observer_gate_metric
                                          : observer_service_metric;
     if (wanted->has_gate) {
-        return gates_find(request, (bg_bytes){ wanted->gate, strlen(wanted->gate) });
+        return gates_find(request, (bg_bytes){ wanted->gate, strlen(wanted->gate) },
+                          "BG.LOOKUP");
     }
     if (wanted->has_filter) {
         wanted->entry = web_find(request, wanted->filter, USER_READ);

@@ -1131,7 +1131,8 @@ def test_rows(program):
         db.execute("INSERT INTO users VALUES ('a@x', 'Ann', x'00ff', NULL), ('big', 'x', zeroblob(2000000), 1), ('', '', x'', 0)")
     gate = f"source=sqlite:{path} keys=users(email) follow=none promise=read-only audit=0"
     s.lines = (f"gate users {gate} rows=yes breaker-failures=2 breaker-rest=1h timeout=500ms", f"gate mute {gate}",
-               "user none on >x +bg.lookup ~users", "user rows on >x +bg.lookup +bg.row %R~users", "user other on >x +bg.lookup +bg.row %R~mute",
+               "user reads on >x +bg.lookup +bg.rebuild %R~users", "user writes on >x +bg.lookup +bg.rebuild ~users",
+               "user none on >x +bg.lookup ~users", "user rows on >x +bg.row %R~users", "user other on >x +bg.lookup +bg.row %R~mute",
                "user default on nopass +@all ~*")
     with s:
         a = Asker(s)
@@ -1161,6 +1162,9 @@ def test_rows(program):
         a.ask("GET", "/api/v1/gates/none/row?key=a", 404)
         Asker(s, "none:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 403)
         Asker(s, "rows:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 200)
+        Asker(s, "rows:x").ask("GET", "/api/v1/gates/users", 403)
+        Asker(s, "reads:x").ask("POST", "/api/v1/gates/users/rebuild", 403, {})
+        Asker(s, "writes:x").ask("POST", "/api/v1/gates/users/rebuild", 202, {})
         Asker(s, "other:x").ask("GET", "/api/v1/gates/users/row?key=a%40x", 404)
         Asker(s, "rows:y").ask("GET", "/api/v1/gates/users/row?key=a%40x", 401)
         os.rename(path, path + ".away")
