@@ -17,7 +17,8 @@ enum {
 struct migrate_dump {
     uint8_t *bytes;
     size_t n;
-    size_t line; /* length of the description line */
+    size_t line;       /* length of the description line */
+    uint64_t checksum; /* of the whole dump, as the source reports it */
 };
 
 /* ---- Commands -------------------------------------------------------------------------------- */
@@ -247,7 +248,10 @@ static bg_err migrate_keep_chunk(void *context, const struct dump_chunk *chunk,
                                  bg_errinfo *info)
 {
     struct migrate_dump *dump = context;
-    dump->n = chunk->offset ? dump->n : 0; /* the dump may start again */
+    if (chunk->offset == 0) { /* the dump may start again */
+        dump->n = 0;
+        dump->checksum = chunk->stream;
+    }
     if (chunk->offset != dump->n) {
         return error_fail(info, BG_EFORMAT,
                           "BG.DUMP: found a chunk at byte %llu, "
@@ -288,7 +292,10 @@ static bg_err migrate_read(struct cluster *source, bg_bytes name,
         && *missing) {
         return BG_OK;
     }
-    if (!err && !end) {
+    if (!err && dump_checksum(dump->bytes, dump->n) != dump->checksum) {
+        err = error_fail(info, BG_ECHECKSUM,
+                         "BG.DUMP: the dump is incomplete or damaged");
+    } else if (!err && !end) {
         err = error_fail(info, BG_EFORMAT, "BG.DUMP: the dump has no description");
     }
     dump->line = end ? (size_t)(end - dump->bytes) + 1 : 0;
@@ -359,7 +366,7 @@ static bg_err migrate_snapshot(struct cluster *source, struct migrate_filter *f,
     bg_err err = migrate_read_expiry(source, f->name, &before, &f->why);
     for (int i = 0; i < TRIES && !err; i++, before = after) {
         free(dump->bytes);
-        *dump = (struct migrate_dump){ NULL, 0, 0 };
+        *dump = (struct migrate_dump){ .bytes = NULL };
         err = migrate_fetch(source, f, dump, missing);
         if (err || *missing) {
             return err;
@@ -609,7 +616,7 @@ static enum migrate_result migrate_update_target(const struct migrate_pair *pair
 enum migrate_result migrate_copy(const struct migrate_pair *pair,
                                  struct migrate_filter *f)
 {
-    struct migrate_dump dump = { NULL, 0, 0 };
+    struct migrate_dump dump = { .bytes = NULL };
     bool missing = false;
     int64_t since = 0;
     f->why = (bg_errinfo){ .code = BG_OK };

@@ -490,6 +490,13 @@ def filter_in_chunks(s, key):
     return replies
 
 
+def test_dumps_that_end_early(h):
+    with service.Service(redis_host.OPTIONS.service) as target:
+        chunks = filter_in_chunks(target, "a")[:2]
+        results, messages = migrate(one_key(TYPE="bloomgate", **{"BG.DUMP": lambda words: [0, chunks[1][1]] if int(words[2]) else chunks[0]}), target, expect=3)
+        assert results == {"key": "failed"} and "BG.DUMP: the dump is incomplete or damaged" in messages, (results, messages)
+
+
 def test_password_options(h):
     with targets(h) as (s, module):
         assert "user u: no password is set: set --source-password-file" in migrate(h, s, "--source-user", "u", expect=2)[1]
