@@ -206,6 +206,32 @@ def test_bloomgate_filters(h):
                 assert results == dict.fromkeys(made, "same"), results
 
 
+def test_service_to_module(h):
+    """The module names secrets differently than the service. Filters are the same regardless of the name."""
+    with targets(h) as (s, module), service.Service(redis_host.OPTIONS.service) as back:
+        s.ask("BG.CREATE", "own", "CAPACITY", 1000, "ERROR", "0.01")
+        s.ask("BG.ADD", "own", "key")
+        s.ask("BG.CREATE", "new window", "WINDOW", "24h", "CAPACITY", 1000)
+        key_id, secret = (part.decode() for part in s.ask("BG.SECRET", "own"))
+        assert module.ask("CONFIG", "SET", "bloomgate.secret", secret) == "OK"
+        results, messages = migrate(s, module)  # the window has not started, or started at most a second ago
+        assert results == {"own": "copied", "new window": "copied"}, (results, messages)
+        s.ask("DEL", "new window")
+        results, messages = migrate(s, module)
+        assert results == {"own": "same"}, (results, messages)
+        assert module.ask("BG.EXISTS", "own", "key") == 1 and module.ask("BG.SECRET", "own")[0].decode() != key_id
+        assert module.ask("BG.ADD", "own", "other") == 1
+        results, messages = migrate(s, module, expect=1)
+        assert results == {"own": "differs"}, (results, messages)
+        with open(os.path.join(back.folder, "keyring"), "a", encoding="ascii") as file:
+            file.write(f"{key_id} {secret} retired\n")  # the name differs from that of the other service's own secret
+        back.process.send_signal(signal.SIGHUP)
+        service.wait_for(lambda: "settings reloaded" in back.read_log(), what="the secret")
+        assert "the keyring was not reloaded" not in back.read_log()
+        results, messages = migrate(s, back)
+        assert results == {"own": "copied"}, (results, messages)
+
+
 def test_valkey_bloom_and_large_filters(h):
     keys = [f"item:{i}" for i in range(1000)]
     assert h.ask("RESTORE", "valkey", 0, valkey_bloom(keys)) == "OK" and h.ask("TYPE", "valkey") == "bloomfltr"
