@@ -126,6 +126,13 @@ static bool server_make_data(struct server *server, const struct settings *setti
     if (!startup_keyring(settings->keyring, &ring, &made, why)) {
         return server_say("keyring", why);
     }
+    if (made) {
+        log_warning("created a keyring with a new secret",
+                    LOG_FIELDS(log_text("file", settings->keyring),
+                               log_text("note", "if the service had another keyring, "
+                                                "append its lines to this file and "
+                                                "restart; do not replace this file")));
+    }
     server->keyrings = keyrings_create(ring);
     if (!server->keyrings) {
         return server_say("keyring", "out of memory");
@@ -424,17 +431,21 @@ static bg_err server_recheck_secret(void *context, struct entry *entry,
     return BG_OK;
 }
 
-static void server_reload_secrets(struct server *server,
+/* Returns false if the keyring cannot be used. */
+static bool server_reload_secrets(struct server *server,
                                   const struct settings *settings)
 {
     bg_errinfo info = { .code = BG_OK };
     if (keyrings_reload(server->keyrings, settings->keyring, server_secret_removed,
                         NULL, &info)) {
         log_error("the keyring was not reloaded",
-                  LOG_FIELDS(log_text("error", info.message)));
-        return;
+                  LOG_FIELDS(log_text("error", info.message),
+                             log_text("note", "correct the file before the next "
+                                              "restart, which would fail")));
+        return false;
     }
     (void)catalog_each(server->catalog, server_recheck_secret, server, NULL);
+    return true;
 }
 
 static void server_reload(struct server *server)
@@ -446,12 +457,15 @@ static void server_reload(struct server *server)
         return;
     }
     const struct settings *settings = settings_now(server->store);
-    if (server->tls && !tls_reload(server->tls, settings, why)) {
+    const bool certificates = !server->tls || tls_reload(server->tls, settings, why);
+    if (!certificates) {
         log_error("certificates were not reloaded", LOG_FIELDS(log_text("error", why)));
     }
-    server_reload_secrets(server, settings);
+    const bool secrets = server_reload_secrets(server, settings);
     (void)log_reopen();
-    log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings reloaded");
+    log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings reloaded%s%s",
+              certificates ? "" : ", except the certificates",
+              secrets ? "" : ", except the keyring");
     startup_ready("serving");
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -158,12 +159,30 @@ static bool startup_keyring_wrong(char why[SETTINGS_WHY], const char *what,
     return false;
 }
 
+/* Names a secret by the date and five random letters, such as "2026-11-19-kzrwq". The letters
+ * distinguish the secrets of services that were set up on the same day, so that one keyring can
+ * contain both. */
+static void startup_name_secret(char name[BG_KEY_ID_BYTES + 1])
+{
+    enum { LETTERS = 5 };
+    uint8_t random[LETTERS] = { 0 };
+    struct tm utc;
+    const time_t now = time(NULL);
+    (void)gmtime_r(&now, &utc);
+    (void)getrandom(random, sizeof random, 0); /* the name need not be unpredictable */
+    size_t n = strftime(name, BG_KEY_ID_BYTES + 1, "%Y-%m-%d-", &utc);
+    for (size_t i = 0; i < LETTERS && n < BG_KEY_ID_BYTES; i++) {
+        name[n++] = (char)('a' + random[i] % 26);
+    }
+    name[n] = '\0';
+}
+
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY])
 {
     bg_errinfo info = { .code = BG_OK };
     struct stat is;
-    char folder[PATH_MAX], name[32];
+    char folder[PATH_MAX], name[BG_KEY_ID_BYTES + 1];
     *ring = NULL;
     *made = lstat(path, &is) != 0 && errno == ENOENT;
     if (*made) {
@@ -173,10 +192,7 @@ bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
         if (*folder && !startup_make_folder(folder, why)) {
             return false;
         }
-        struct tm utc;
-        const time_t now = time(NULL);
-        (void)gmtime_r(&now, &utc);
-        (void)strftime(name, sizeof name, "%Y-%m-%d", &utc);
+        startup_name_secret(name);
         if (bg_keyring_append(path, name, &info)) {
             return startup_keyring_wrong(why, "create", path, &info);
         }
