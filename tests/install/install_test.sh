@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty directory and uses it as a user would.
-# usage: install_test.sh BUILD-DIRECTORY pkg_config|static|cmake|negative|soname|cxx|man|cli|leveldb|rocksdb
+# usage: install_test.sh BUILD-DIRECTORY pkg_config|static|cmake|negative|soname|cxx|man|cli|service|leveldb|rocksdb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -89,6 +89,16 @@ test_cli() { # the installed program runs, and its man pages and completions are
     cmp "$share/bash-completion/completions/bloomgate" <("$bloomgate" completion bash)
     cmp "$share/zsh/site-functions/_bloomgate" <("$bloomgate" completion zsh)
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
+}
+
+test_service() { # the unit refers to the installed files, and Redis can load the module
+    for file in $(sed -n 's/^ExecStart=//p' "$lib/systemd/system/bloomgated.service"); do
+        [ -s "$stage$file" ]
+    done
+    redis-server --port 0 --save '' --loadmodule "$lib/bloomgate/bloomgate.so" --dir "$temp" >redis.log 2>&1 &
+    for _ in $(seq 600); do grep -q "Ready to accept\|ready to accept\|aborting" redis.log && break; sleep 0.1; done
+    kill %1
+    grep "Module 'bloomgate' loaded" redis.log || { cat redis.log; exit 1; }
 }
 
 test_leveldb() { # tests the header in C and C++, both libraries (shared and static), and the
