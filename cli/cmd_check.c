@@ -10,6 +10,7 @@
 #include "number.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,42 @@ struct check {
     struct filter_file files[OPTION_LIST_MAX + 1];
     size_t count;
     uint64_t selected; /* number of selected lines; written only by deliver */
+    _Atomic bool text; /* a key was not a number, or it does not matter */
 };
+
+static bool check_is_number(bg_bytes key)
+{
+    const char *digits = key.data;
+    size_t n = 0;
+    while (n < key.len && digits[n] >= '0' && digits[n] <= '9') {
+        n++;
+    }
+    return n > 0 && n == key.len;
+}
+
+/* Notes whether all keys are numbers. Some foreign files do not record whether numbers were added as
+ * text or as integers. If the form is wrong, lookups return "no" for keys that are in the set. */
+static void check_form(struct check *c, const struct chunk *chunk)
+{
+    for (size_t i = 0; i < chunk->count && !atomic_load(&c->text); i++) {
+        if (!check_is_number(chunk->keys[i])) {
+            atomic_store(&c->text, true);
+        }
+    }
+}
+
+/* Returns the first filter for which the form of keys is unknown, or NULL. */
+static const struct filter_file *check_unsure(const struct check *c)
+{
+    for (size_t i = 0; c->format.form == KEY_TEXT && i < c->count; i++) {
+        const bg_foreign *foreign = c->files[i].foreign;
+        if (foreign
+            && bg_foreign_traits(foreign_format(foreign)) & BG_FOREIGN_NEEDS_KEYS) {
+            return &c->files[i];
+        }
+    }
+    return NULL;
+}
 
 /* Looks up the keys of a chunk in all filters, and sets the answer bit of each key that may be in
  * any of the filters (with --all, in all of them). Sets `selected` to the number of set bits. */
@@ -85,7 +121,8 @@ static size_t check_annotate(const struct check *c, const struct chunk *chunk, c
 
 static bool check_work(struct flow *flow, struct chunk *chunk)
 {
-    const struct check *c = flow->context;
+    struct check *c = flow->context;
+    check_form(c, chunk);
     const size_t room = chunk->used + 1 + (c->options->annotate ? 8 * chunk->count : 0);
     if (!check_ask(c, chunk) || !chunk_reserve_out(chunk, room)) {
         return flow_fail(flow, CLI_FULL);
@@ -137,6 +174,8 @@ static int check_open(struct check *c, const char *first)
 static int check_run(struct check *c, const struct arguments *arguments)
 {
     const struct check_options *o = c->options;
+    const struct filter_file *unsure = check_unsure(c);
+    atomic_store(&c->text, unsure == NULL);
     struct flow flow = { .format = &c->format,
                          .threads = flow_threads(o->threads),
                          .header = o->count || o->common.quiet ? NULL
@@ -147,6 +186,13 @@ static int check_run(struct check *c, const struct arguments *arguments)
                          .context = c };
     const int code = flow_files(&flow, arguments->items + 1, arguments->count - 1,
                                 o->keys.raw, "checking");
+    const uint64_t maybe = o->invert ? flow.keys - c->selected : c->selected;
+    if (!code && !atomic_load(&c->text) && 2 * maybe < flow.keys) {
+        say_note(
+            "%s: all keys are numbers, and the %s format does not record the form of "
+            "keys; if they were added as integers, use --as int64 or int32",
+            unsure->path, bg_foreign_name(foreign_format(unsure->foreign)));
+    }
     if (!code && o->count) {
         printf("%" PRIu64 "\n", c->selected);
     }

@@ -283,6 +283,11 @@ $ seq 10 | bloomgate convert -q --from-keys - --items 10 --rate 0.1 --to bip158 
 ? 2
 $ seq 100 | bloomgate convert -q --from-keys - --as int64 --items 100 --to guava i.bf; echo 7 | bloomgate add --format guava --as int64 i.bf
 ! bloomgate add: i.bf: keys added: 1, definitely new: 0
+# The file does not record that the keys are integers.
+$ seq 1000 1100 > absent; echo 0 > none; bloomgate check --format guava i.bf none; bloomgate check --format guava i.bf none absent -q; seq 100 | bloomgate check -c --format guava --as int64 i.bf; echo x | bloomgate check --format guava i.bf
+! bloomgate check: i.bf: all keys are numbers, and the guava format does not record the form of keys; if they were added as integers, use --as int64 or int32
+100
+? 1
 
 # Removing.
 $ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --items 200 --kind $kind $kind.bg c; seq 51 100 | bloomgate remove $kind.bg; bloomgate check -c $kind.bg c; bloomgate canary -q $kind.bg || echo canaries; done
