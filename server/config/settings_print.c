@@ -237,7 +237,9 @@ static const struct settings_entry settings_files[] = {
     { "/etc/bloomgate/bloomgate.conf",
       "The configuration file that the systemd unit uses. It overrides the unit's "
       "defaults in /usr/share/bloomgate/systemd.conf." },
-    { "/etc/bloomgate/keyring", "Secrets for keyed filters; see keyring." },
+    { "/etc/bloomgate/keyring",
+      "Secrets for keyed filters; see keyring. With the systemd unit: "
+      "/var/lib/bloomgate-secrets/keyring." },
     { "/var/lib/bloomgate", "Snapshots and journals; see dir." },
 };
 
