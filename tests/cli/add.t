@@ -285,8 +285,8 @@ $ seq 100 | bloomgate convert -q --from-keys - --as int64 --items 100 --to guava
 ! bloomgate add: i.bf: keys added: 1, definitely new: 0
 # The file does not record that the keys are integers.
 $ seq 1000 1100 > absent; echo 0 > none; bloomgate check --format guava i.bf none; bloomgate check --format guava i.bf none absent -q; seq 100 | bloomgate check -c --format guava --as int64 i.bf; echo x | bloomgate check --format guava i.bf
-! bloomgate check: i.bf: all keys are numbers, and the guava format does not record the form of keys; if they were added as integers, use --as int64 or int32
 100
+! bloomgate check: i.bf: all keys are numbers, and the guava format does not record the form of keys; if they were added as integers, use --as int64 or int32
 ? 1
 
 # Removing.
