@@ -891,9 +891,10 @@ static bg_err scalable_plan(const bg_spec *spec, double growth, bg_plan *plan,
     }
     (void)snprintf(
         plan->reason, sizeof plan->reason,
-        "scalable: as requested; %u layers of %s filters, each %u times as large as "
+        "scalable: as requested; %u layer%s of %s filters, each %u times as large as "
         "the previous one",
-        plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
+        plan->layers, plan->layers == 1 ? "" : "s", bg_kind_name(ladder.kind->id),
+        ladder.growth);
     return BG_OK;
 }
 

@@ -132,6 +132,7 @@ TEST(scalable__planned_memory_is_below_18_bits_at_100_times)
     CHECK(strstr(plan.reason, "7 layers of blocked") != NULL);
     bg_plan one = plan_of(&spec, 0);
     CHECK_EQ(one.layers, 1);
+    CHECK(strstr(one.reason, "; 1 layer of blocked") != NULL);
     CHECK_EQ(one.items, 1000000);
     CHECK(one.bytes < plan.bytes / 100);
 }
