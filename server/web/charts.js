@@ -47,10 +47,10 @@ export function ticks(low, high, n = 4) {
   return found;
 }
 
-// Returns ticks for bytes: round numbers of KiB, MiB, ...
+// Returns ticks for bytes: round numbers of KiB, MiB, ..., and at least 0 to 4 bytes
 function byteTicks(high) {
   const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, high)) / Math.log(1024)));
-  return ticks(0, high / unit).map((mark) => mark * unit);
+  return ticks(0, Math.max(high, 4) / unit).map((mark) => mark * unit);
 }
 
 // Returns the approximate width of a label, in pixels.
@@ -101,8 +101,8 @@ export function placed(marks, x, show, width) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-// Returns the SVG path of a line, with gaps where values are missing.
-function linePath(values, x, y) {
+// Returns the SVG path of a line, with gaps where values are missing. A value between two gaps is a dot.
+export function linePath(values, x, y) {
   let text = "";
   let down = false;
   values.forEach((value, i) => {
@@ -110,7 +110,8 @@ function linePath(values, x, y) {
       down = false;
       return;
     }
-    text += `${down ? "L" : "M"}${round(x(i))} ${round(y(value))}`;
+    const alone = !down && (values[i + 1] ?? null) === null;
+    text += `${down ? "L" : "M"}${round(x(i))} ${round(y(value))}${alone ? "h0" : ""}`;
     down = true;
   });
   return text;
@@ -168,23 +169,24 @@ export function gapWords(first, o, room) {
 
 /*
  * Returns a chart over time. `o` contains: id, title, from, step (seconds), show (formats a value),
- * height, least (minimum upper end of the axis), tick (formats a number on the axis), binary
- * (bytes), and series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
- * level: number (a dashed line instead of values) }]
+ * height, least (minimum upper end of the axis), most (largest possible value), tick (formats a number
+ * on the axis), binary (bytes), and series: [{ name, kind (class of its color), values, band: [lows,
+ * highs], fill: true, level: number (a dashed line instead of values) }]. A band does not extend the
+ * axis: after a few lookups, it covers almost all rates, and would flatten the lines.
  */
 export function timeChart(o) {
   const n = Math.max(0, ...o.series.map((s) => (s.values || []).length));
   const width = widthOf(o.id, 480);
   const height = o.height || 168;
-  const highest = Math.max(o.least || 0, ...o.series.flatMap((s) => [s.level ?? 0, ...(s.values || []).map((v) => v ?? 0),
-    ...(s.band ? s.band[1].map((v) => v ?? 0) : [])]));
-  const marks = o.binary ? byteTicks(highest > 0 ? highest * 1.04 : 1) : ticks(0, highest > 0 ? highest * 1.04 : 1);
+  const highest = Math.max(o.least || 0, ...o.series.flatMap((s) => [s.level ?? 0, ...(s.values || []).map((v) => v ?? 0)]));
+  const end = highest > 0 ? Math.min(highest * 1.04, o.most ?? Infinity) : 1;
+  const marks = o.binary ? byteTicks(end) : ticks(0, end);
   const tick = o.tick || o.show;
   const space = { left: roomFor(marks.map(tick)), right: 10, top: 8, bottom: 22 };
   const top = marks[marks.length - 1];
   const to = o.from + o.step * Math.max(1, n - 1);
   const x = (i) => space.left + ((width - space.left - space.right) * i) / Math.max(1, n - 1);
-  const y = (value) => space.top + (height - space.top - space.bottom) * (1 - value / top);
+  const y = (value) => space.top + (height - space.top - space.bottom) * (1 - Math.min(1, value / top));
   const at = pointed.has(o.id) ? Math.min(n - 1, pointed.get(o.id)) : -1;
   const times = timeTicks(o.from, to, Math.max(2, Math.floor(width / 90)));
   const first = firstKnown(o.series);
@@ -209,6 +211,12 @@ export function timeChart(o) {
           && h("circle", { class: `dot ${s.kind}`, cx: round(x(at)), cy: round(y(s.values[at])), r: 3.5 }))),
       h("text", { class: "nothing", x: round((space.left + x(blank)) / 2), y: height / 2, "text-anchor": "middle" },
         gapWords(first, o, x(blank) - space.left)))));
+}
+
+// Returns a chart of false-positive rates over time. The axis starts with a range whose labels differ: rates that are
+// shown as a limit, such as "< 0.001%", are drawn at its lower end.
+export function rateChart(o) {
+  return timeChart({ ...o, show: format.rateUnder(o.target), tick: format.rate, least: Math.max(4e-9, (o.target ?? 0) / 1000), most: 1 });
 }
 
 function seriesOf(s, x, y, width, space) {

@@ -190,7 +190,7 @@ function history({ past, filter }) {
   const near = filter.target !== null && filter.target < 4 * highest; // a distant target would flatten the other lines
   const shares = of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null));
   return h("div", { class: "charts" },
-    charts.timeChart({ ...common, id: "h-rates", title: "False-positive rate", show: format.rate, nothing: instead("The filter has not been examined yet"), series: [
+    charts.rateChart({ ...common, id: "h-rates", title: "False-positive rate", target: filter.target, nothing: instead("The filter has not been examined yet"), series: [
       near && { name: "target", kind: "target", level: filter.target },
       { name: "predicted", kind: "predicted", values: of("predicted") },
       has("measured") && { name: "measured", kind: "measured", values: of("measured") },
@@ -204,7 +204,7 @@ function history({ past, filter }) {
       { name: "lookups", kind: "s1", values: of("queries_per_second"), fill: true },
       { name: "maybe", kind: "s3", values: of("maybes_per_second") },
     ] }),
-    charts.timeChart({ ...common, id: "h-share", title: "Share of lookups answered maybe", show: format.share, nothing: instead("No lookups in this period"), series: [
+    charts.timeChart({ ...common, id: "h-share", title: "Share of lookups answered maybe", show: format.share, most: 1, nothing: instead("No lookups in this period"), series: [
       { name: "maybe", kind: "s3", values: shares, fill: true },
     ] }),
     charts.timeChart({ ...common, id: "h-adds", title: "Adds per second", show: format.compact, tick: format.round, series: [

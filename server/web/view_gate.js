@@ -76,9 +76,11 @@ function tryKey({ local, data, api, change, tell }) {
 function history({ past, gate }) {
   const of = (name) => past.series[name] || [];
   const has = (name) => of(name).some((v) => v !== null);
-  const chart = (id, name, show, series, nothing) => charts.timeChart({
-    id, title: name, from: past.from, step: past.step, show, tick: show === format.compact ? format.round : undefined,
-    series: series.filter(Boolean), nothing: has("lookups_per_second") ? nothing : undefined,
+  const common = (id, title, series, nothing) => ({
+    id, title, from: past.from, step: past.step, series: series.filter(Boolean), nothing: has("lookups_per_second") ? nothing : undefined,
+  });
+  const chart = (id, title, show, series, nothing) => charts.timeChart({
+    ...common(id, title, series, nothing), show, tick: [format.compact, format.keys].includes(show) ? format.round : undefined,
   });
   return h("div", { class: "charts" },
     chart("g-lookups", "Lookups per second", format.compact, [
@@ -86,11 +88,11 @@ function history({ past, gate }) {
       { name: "sent to the source", kind: "s3", values: of("calls_per_second") }]),
     chart("g-avoided", "Calls per second", format.compact, [
       { name: "avoided", kind: "s4", values: of("avoided_per_second"), fill: true }, { name: "wasted", kind: "observed", values: of("wasted_per_second") }]),
-    chart("g-rates", "False-positive rate", format.rate, [
+    charts.rateChart({ target: gate.target, ...common("g-rates", "False-positive rate", [
       gate.target !== null && { name: "target", kind: "target", level: gate.target },
       { name: "predicted", kind: "predicted", values: of("predicted") },
-      has("observed") && { name: "observed", kind: "observed", values: of("observed"), band: [of("observed_low"), of("observed_high")] }], "No filter has been examined yet"),
-    chart("g-items", "Keys in the filter", format.compact, [{ name: "estimated", kind: "s1", values: of("items"), fill: true }], "No filter has been examined yet"),
+      has("observed") && { name: "observed", kind: "observed", values: of("observed"), band: [of("observed_low"), of("observed_high")] }], "No filter has been examined yet") }),
+    chart("g-items", "Keys in the filter", format.keys, [{ name: "estimated", kind: "s1", values: of("items"), fill: true }], "No filter has been examined yet"),
     chart("g-errors", "Source errors per second", format.compact, [{ name: "errors", kind: "bad", values: of("errors_per_second"), fill: true }]),
     chart("g-latency", "Source latency", format.seconds, [{ name: "mean", kind: "s2", values: of("call_seconds"), fill: true }], "No queries to the source in this period"));
 }

@@ -65,7 +65,7 @@ function history(past) {
     charts.timeChart({ ...common, id: "s-connections", title: "Connections", show: format.compact, tick: format.round, series: [{ name: "open", kind: "s3", values: of("connections"), fill: true }] }),
     charts.timeChart({ ...common, id: "s-network", title: "Network", show: format.bytesPerSecond, binary: true, series: [
       { name: "received", kind: "s1", values: of("received_bytes_per_second"), fill: true }, { name: "sent", kind: "s4", values: of("sent_bytes_per_second") }] }),
-    charts.timeChart({ ...common, id: "s-share", title: "Share of lookups answered maybe", show: format.share, nothing: of("queries_per_second").some((q) => q !== null) ? "No lookups in this period" : undefined, series: [{ name: "maybe", kind: "s3", fill: true,
+    charts.timeChart({ ...common, id: "s-share", title: "Share of lookups answered maybe", show: format.share, most: 1, nothing: of("queries_per_second").some((q) => q !== null) ? "No lookups in this period" : undefined, series: [{ name: "maybe", kind: "s3", fill: true,
       values: of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null)) }] }));
 }
 

@@ -165,6 +165,7 @@ check("axis labels neither touch nor leave the chart", () => {
 });
 check("charts explain missing points", () => {
   const chart = { from: 1790000000, step: 5 };
+check("lines have gaps, and single values are dots", () => assert.equal(charts.linePath([null, 5, null, 7, 8, null, 9], (i) => i, (v) => v), "M1 5h0M3 7L4 8M6 9h0"));
   assert.equal(charts.firstKnown([{ values: [null, null, 0] }, { level: 3 }, { values: [null, 4, 5] }]), 1);
   assert.equal(charts.firstKnown([{ values: [null] }, { level: 3 }]), -1);
   assert.equal(charts.gapWords(-1, chart, 0), "Collecting data: first point in about 10 s");
@@ -173,6 +174,30 @@ check("charts explain missing points", () => {
 });
 check("rates in words", () => assert.equal(charts.rateWords({ target: 0.01, predicted: 0.0075, measured: null, observed: { value: 0.008, low: 0.007, high: 0.009 } }),
   "target 1%, predicted 0.75%, observed 0.8% (0.7% – 0.9%)"));
+// Returns the labels of the vertical axis of a chart.
+function axisLabels(chart) {
+  const texts = (v) => (v.tag === null ? [v.text] : v.children.flatMap(texts));
+  const find = (v) => (v.tag === null ? [] : [...(v.props.class === "grid" ? [texts(v).join("")] : []), ...v.children.flatMap(find)]);
+  return find(chart);
+}
+
+check("the labels of a rate axis differ, however small the rates", () => {
+  for (const target of [null, 0.01, 1e-6, 1e-9]) {
+    for (const rate of [0, 1e-33, 3e-10, 2e-9, 7e-6, 0.01]) {
+      const labels = axisLabels(charts.rateChart({ id: "x", title: "x", from: 0, step: 2, target, series: [{ name: "predicted", kind: "predicted", values: [0, rate] }] }));
+      assert.ok(labels.length >= 2 && new Set(labels).size === labels.length && !labels.some((label) => label.startsWith("<")), `${target}, ${rate}: ${labels}`);
+    }
+  }
+});
+check("an axis of bytes has whole bytes", () => {
+  const chart = (value) => axisLabels(charts.timeChart({ id: "x", title: "x", from: 0, step: 2, show: f.bytes, binary: true, series: [{ name: "sent", kind: "s1", values: [0, value] }] }));
+  assert.deepEqual([chart(0), chart(3), chart(2048)], [["0 B", "1 B", "2 B", "3 B", "4 B"], ["0 B", "1 B", "2 B", "3 B", "4 B"], ["0 B", "1.0 KiB", "2.0 KiB", "3.0 KiB"]]);
+});
+check("a wide interval does not flatten a rate chart, and no rate is above 100%", () => {
+  const chart = (values, highs) => axisLabels(charts.rateChart({ id: "x", title: "x", from: 0, step: 2, target: 0.01, series: [{ name: "observed", kind: "observed", values, band: [[0, 0], highs] }] }));
+  assert.deepEqual(chart([0, 0.01], [1, 1]), ["0%", "0.5%", "1%", "1.5%"]);
+  assert.deepEqual(chart([0, 1], [1, 1]), ["0%", "25%", "50%", "75%", "100%"]);
+});
 check("markup is text", () => {
   const v = h("p", null, "<b>", ["&", [null, false, 3]]);
   assert.deepEqual(v.children.map((child) => [child.tag, child.text]), [[null, "<b>"], [null, "&"], [null, "3"]]);
