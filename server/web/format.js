@@ -134,12 +134,15 @@ export function bytesPerSecond(x) {
   return known(x) ? `${bytes(Math.round(x))}/s` : UNKNOWN;
 }
 
-// A duration: 0.4 s, 12 s, 3m 20s, 5h 12m, 3d 4h, 2y 17d
+// A duration: 0 s, 400 ms, 12 s, 3m 20s, 5h 12m, 3d 4h, 2y 17d
 export function seconds(x) {
   if (!known(x) || x < 0) {
     return UNKNOWN;
   }
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  if (x === 0) {
+    return "0 s";
+  }
   if (x < 1e-3) {
     return `${significant(x * 1e6, 2)} µs`;
   }
@@ -210,6 +213,14 @@ export function interval(estimate, show) {
     return UNKNOWN;
   }
   return estimate.high === null ? `at least ${show(estimate.low)}` : `${show(estimate.low)} – ${show(estimate.high)}`;
+}
+
+// The meaning of k: 6 bits set per key, 12 bits per fingerprint, 7 counters per key
+export function bitsOfKey(kind, k) {
+  if (["cuckoo", "quotient", "fuse", "ribbon"].includes(kind)) {
+    return `${plural(k, "bit")} per fingerprint`;
+  }
+  return kind === "counting" ? `${plural(k, "counter")} per key` : `${plural(k, "bit")} set per key`;
 }
 
 export function times(x) {

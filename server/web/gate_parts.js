@@ -24,10 +24,12 @@ export function badges(gate) {
     BREAKER[gate.breaker.state] && badge(...BREAKER[gate.breaker.state]), badge(...(COMPLETE[gate.complete.state] || [gate.complete.state, ""]))];
 }
 
+export const databaseName = (source) => ({ sqlite: "SQLite", postgresql: "PostgreSQL" })[source.type] ?? source.type;
+
 export function sourceLine(gate) {
-  return h("p", { class: "gate-line muted" }, `${gate.filter ? `A ${gate.filter.kind} filter` : "No filter yet"} in front of ${gate.source.type}`,
+  return h("p", { class: "gate-line muted" }, `${gate.filter ? `A ${gate.filter.kind} filter` : "No filter yet"} in front of ${databaseName(gate.source)}`,
     gate.source.description ? [": ", said(gate.source.description)] : "",
-    gate.source.follows ? `; changes: ${gate.source.follows}` : "");
+    gate.source.follows ? [", ", h("code", null, `follow=${gate.source.follows}`)] : "");
 }
 
 export function problems(gate) {

@@ -10,7 +10,7 @@ import { askRename, askClear, askDelete } from "./filter_forms.js";
 const PICTURE_EVERY = 15000; // in milliseconds; the interval is long because each update reads the
                              // whole filter
 
-export const title = ({ data, route }) => (data ? format.nameText(data.filter.name, 60) : `Filter ${route.rest.slice(0, 40)}`);
+export const title = ({ data }) => (data ? format.nameText(data.filter.name, 60) : "Filter");
 export const heading = ({ data }) => (data ? nameOf(data.filter.name, 160) : "Filter");
 
 export function begin() {
@@ -196,7 +196,7 @@ function history({ past, filter }) {
       has("measured") && { name: "measured", kind: "measured", values: of("measured") },
       has("observed") && { name: "observed", kind: "observed", values: of("observed"), band: [of("observed_low"), of("observed_high")] },
     ].filter(Boolean) }),
-    charts.timeChart({ ...common, id: "h-items", title: "Keys", show: format.compact, tick: format.round, nothing: instead("The filter has not been examined yet"), series: [
+    charts.timeChart({ ...common, id: "h-items", title: "Keys", show: format.keys, tick: format.round, nothing: instead("The filter has not been examined yet"), series: [
       filter.capacity !== null && { name: "capacity", kind: "target", level: filter.capacity },
       { name: "estimated", kind: "s1", values: of("items"), fill: true },
     ].filter(Boolean) }),
@@ -260,7 +260,7 @@ function factPanels(filter) {
       ["Kind", filter.kind],
       g && ["Units", figure("units", g.units, format.count)],
       g && ["Bits", figure("bits", g.bits, format.count)],
-      g && ["Bits per key, k", figure("k", g.k, format.count)],
+      g && ["k", figure("k", g.k, (k) => format.bitsOfKey(filter.kind, k))],
       g && g.width > 0 && ["Width", figure("width", g.width, format.count)],
       g && ["Shards", figure("shards", g.shards, format.count)],
       ["Layers", figure("layers", filter.layers, format.count)],

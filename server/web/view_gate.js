@@ -5,9 +5,9 @@ import { h } from "./vdom.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
 import { figure, nameOf, said, panel, facts, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
-import { idOf, badges, sourceLine, problems, numbers, outcomes, rebuildButton } from "./gate_parts.js";
+import { idOf, badges, databaseName, sourceLine, problems, numbers, outcomes, rebuildButton } from "./gate_parts.js";
 
-export const title = ({ data, route }) => (data ? format.nameText(data.gate.name, 60) : `Gate ${route.rest.slice(0, 40)}`);
+export const title = ({ data }) => (data ? format.nameText(data.gate.name, 60) : "Gate");
 export const heading = ({ data }) => (data ? nameOf(data.gate.name, 160) : "Gate");
 
 export function begin() {
@@ -103,10 +103,10 @@ function factPanels(gate, now) {
   const { filter, source, complete, last_build: built } = gate;
   return [
     panel("Source", { key: "source" }, facts([
-      ["Database", source.type, source.url && h("code", null, said(source.url))],
+      ["Database", databaseName(source), source.url && h("code", null, said(source.url))],
       source.description && ["Keys", said(source.description)],
       ["State", source.state, source.error && said(source.error)],
-      ["Changes", source.follows ?? "none"],
+      ["Change tracking", h("code", null, `follow=${source.follows ?? "none"}`)],
       ["Keys in the source", figure("source_keys", complete.keys ?? null, format.count), "at the last count"],
       ["Complete up to", figure("sequence", complete.sequence, format.count),
         complete.lag_seconds !== null && complete.lag_seconds !== undefined && format.ago(complete.lag_seconds)],

@@ -62,7 +62,7 @@ function tiles(info, past) {
     tile("Filters", figure("filters", counts.count, format.count),
       h("span", { class: "counts" }, ["fine", "watch", "act", "unknown"].filter((status) => counts[status] > 0 || status === "fine")
         .map((status) => h("span", { class: `count-${status}`, key: status }, `${format.count(counts[status])} ${status === "unknown" ? "not examined" : status}`)))),
-    tile("Keys", figure("items", counts.items, format.compact, counts.items === null ? "" : format.count(counts.items)), "estimated, in all filters"),
+    tile("Keys", figure("items", counts.items, format.keys, counts.items === null ? "" : format.count(counts.items)), "estimated, in all filters"),
     tile("Memory", figure("filter_bytes", info.memory.filter_bytes, format.bytes),
       info.memory.limit_bytes === null ? `in filters; process ${format.bytes(info.memory.rss_bytes)}`
         : `${format.share(info.memory.filter_bytes / info.memory.limit_bytes)} of ${format.bytes(info.memory.limit_bytes)}`),

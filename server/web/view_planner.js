@@ -125,7 +125,7 @@ function answer({ data, local }, chosen) {
     h("p", { class: "reason" }, badge(chosen, "accent"), " ", best ? data.recommended.reason.replace(/^\w+: /, "") : (plan.reason || "").replace(/^\w+: /, "")),
     h("div", { class: "numbers" },
       line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), PLACES[plan.fits_into]),
-      line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), `${format.count(plan.k)} bits set per key`),
+      line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), format.bitsOfKey(plan.kind, plan.k)),
       line("Predicted rate", figure("plan_rate", plan.rate, format.rate), format.oneIn(plan.rate)),
       line("Lines per lookup", figure("plan_lines", plan.lines_per_lookup, format.count), "cache lines, for a key that may be present"),
       plan.calls_avoided !== null && plan.calls_avoided !== undefined && line("Calls avoided", figure("plan_avoided", plan.calls_avoided, format.perSecond), `${format.perSecond(plan.calls_wasted)} wasted`),
@@ -149,7 +149,7 @@ function table({ data, change }, chosen) {
   const withCost = data.kinds.some((plan) => plan.cost !== null && plan.cost !== undefined);
   const most = Math.max(...data.kinds.map((plan) => plan.bytes || 0));
   return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Kinds of filters" }, h("table", { class: "kinds" },
-    h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per lookup", "Rate as planned", "with 2× the keys", "with 10× the keys", withCost && "Cost", "Operations"].filter(Boolean)
+    h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per lookup", "Rate as planned", "With 2× the keys", "With 10× the keys", withCost && "Cost", "Operations"].filter(Boolean)
       .map((name, i) => h("th", { key: name, scope: "col", class: i > 0 && name !== "Operations" ? "number" : "" }, name)))),
     h("tbody", null, data.kinds.map((plan) => h("tr", {
       key: plan.kind, class: `${plan.kind === chosen ? "chosen" : ""} ${plan.possible ? "" : "impossible"}`, "data-kind": plan.kind,

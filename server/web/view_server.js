@@ -128,16 +128,16 @@ function durability(info) {
 
 function limits(info) {
   const l = info.limits;
-  const orNone = (value, show) => (value === null || value === undefined ? "none" : show(value));
+  const orUnlimited = (value, show) => (value === null || value === undefined ? "no limit" : show(value));
   return panel("Limits", { key: "limits" }, facts([
     ["Request body", format.bytes(l.max_body_bytes)],
-    ["Uploaded file", orNone(l.max_upload_bytes, format.bytes)],
+    ["Uploaded file", orUnlimited(l.max_upload_bytes, format.bytes)],
     ["Keys per request", format.count(l.max_keys)],
     ["Key length", format.bytes(l.max_key_bytes)],
     ["Name length", format.bytes(l.max_name_bytes)],
-    ["Memory per filter", orNone(l.max_filter_bytes, format.bytes)],
-    ["Memory for all filters", orNone(info.memory.limit_bytes, format.bytes)],
-    ["Number of filters", orNone(l.max_filters, format.count)],
+    ["Memory per filter", orUnlimited(l.max_filter_bytes, format.bytes)],
+    ["Memory for all filters", orUnlimited(info.memory.limit_bytes, format.bytes)],
+    ["Number of filters", orUnlimited(l.max_filters, format.count)],
     ["Idle connections", l.idle_seconds ? `closed after ${format.seconds(l.idle_seconds)}` : "not closed"],
   ]));
 }

@@ -43,7 +43,7 @@ function row(tenant) {
     h("td", null, h("code", { class: "rules" }, tenant.rules.join(" ")), h("small", null, tenant.patterns.map((pattern, i) => [i > 0 && ", ", nameOf(pattern, 60)]))),
     limited("filters", tenant.charged.filters ?? tenant.filters, tenant.limits.filters, format.count),
     limited("bytes", tenant.charged.bytes ?? tenant.bytes, tenant.limits.bytes, format.bytes),
-    h("td", { class: "number" }, figure("items", tenant.items, format.compact)),
+    h("td", { class: "number" }, figure("items", tenant.items, format.keys)),
     h("td", { class: "number" }, figure("queries_per_second", tenant.per_second.queries, format.perSecond), h("small", null, figure("queries", tenant.counters.queries, format.compact), " total")),
     limited("adds_per_second", tenant.per_second.adds, tenant.limits.inserts_per_second, format.perSecond),
     h("td", { class: "number" }, figure("connections", tenant.connections, format.count)),

@@ -231,7 +231,7 @@ async function tryOverview(browser) {
   }
   const tiles = page.locator(".tiles");
   await sameFigure("totals", tiles, "filters", info.filters.count, format.count);
-  await sameFigure("totals", tiles, "items", info.filters.items, format.compact);
+  await sameFigure("totals", tiles, "items", info.filters.items, format.keys);
   await sameFigure("totals", tiles, "filter_bytes", info.memory.filter_bytes, format.bytes);
   await sameFigure("totals", tiles, "avoided", info.avoided, format.compact);
   await go(window, "#/");
@@ -311,9 +311,10 @@ async function tryFilter(browser) {
   await sameFigure("filter", main, "predicted", f.predicted, format.rateUnder(f.target));
   await sameFigure("filter", main, "measured", f.measured && f.measured.value, format.rateUnder(f.target));
   await sameFigure("filter", main, "observed", f.observed && f.observed.value, format.rateUnder(f.target));
-  for (const name of ["units", "bits", "k", "shards"]) {
+  for (const name of ["units", "bits", "shards"]) {
     await sameFigure("filter", main, name, f.geometry[name], format.count);
   }
+  await sameFigure("filter", main, "k", f.geometry.k, (k) => format.bitsOfKey(f.kind, k));
   for (const name of ["maybes", "adds", "news", "refused"]) {
     await sameFigure("filter", main, name, f.counters[name], format.count);
   }
@@ -430,7 +431,7 @@ async function tryGate(window, name) {
     await sameFigure(name, main, figureName, value, show);
   }
   const text = await main.innerText();
-  for (const words of [gate.source.type, gate.source.state, gate.source.description ?? "", gate.source.error ?? "", gate.last_failure ?? "", gate.breaker.state === "trying" ? "half-open" : gate.breaker.state, "Last load"]) {
+  for (const words of [{ sqlite: "SQLite", postgresql: "PostgreSQL" }[gate.source.type], `follow=${gate.source.follows}`, gate.source.state, gate.source.description ?? "", gate.source.error ?? "", gate.last_failure ?? "", gate.breaker.state === "trying" ? "half-open" : gate.breaker.state, "Last load"]) {
     check(`${name}: shows ${words.slice(0, 60)}`, text.includes(words), text.slice(0, 300));
   }
   same(`${name}: one problem is shown once`, gate.source.error ? (await page.locator(".advice", { hasText: gate.source.error.replace(/^source: /, "").slice(0, 100) }).count()) : 1, 1);
@@ -513,6 +514,7 @@ async function tryRest(browser) {
     const row = page.locator("table.tenants tbody tr").nth(i);
     await sameFigure(tenant.name, row, "filters", tenant.filters, format.count);
     await sameFigure(tenant.name, row, "bytes", tenant.bytes, format.bytes);
+    await sameFigure(tenant.name, row, "items", tenant.items, format.keys);
     await sameFigure(tenant.name, row, "adds_per_second", tenant.per_second.adds, format.perSecond);
     for (const [reason, n] of Object.entries(tenant.refused).filter(([, count]) => count > 0)) {
       await sameFigure(tenant.name, row, `refused_${reason}`, n, format.count);

@@ -63,12 +63,14 @@ table("share", f.share, [[0, "0%"], [1, "100%"], [0.4313, "43.1%"], [0.00001, "<
 table("compact", f.compact, [[0, "0"], [17, "17"], [9999, "9,999"], [10000, "10.0 k"], [12345, "12.3 k"], [999499, "999 k"], [999500, "1.00 M"], [80000000, "80.0 M"],
   [1.5, "1.5"], [0.0199, "0.0199"], [123.456, "123"], [9999.6, "10.0 k"], ...nothing]);
 table("round", f.round, [[0, "0"], [50000, "50 k"], [1500000, "1.5 M"], [1250000000, "1.25 G"], [100000, "100 k"], [1000, "1,000"], [0.05, "0.05"], [2e7, "20 M"]]);
-table("seconds", f.seconds, [[0.5, "500 ms"], [12.7, "12 s"], [200, "3m 20s"], [7260, "2h 01m"], [90000, "1d 1h"], [4.2e-4, "420 µs"], [1.93, "1.9 s"], [0, "0 µs"],
+table("seconds", f.seconds, [[0.5, "500 ms"], [12.7, "12 s"], [200, "3m 20s"], [7260, "2h 01m"], [90000, "1d 1h"], [4.2e-4, "420 µs"], [1.93, "1.9 s"], [0, "0 s"],
   [400 * 86400, "1y 35d"], [-1, "–"], ...nothing]);
 table("age", f.age, [[0.4, "now"], [12.9, "12 s"], [200, "3 min"], [7260, "2 h"], [90000, "1 d"], [1000 * 86400, "2 y"], [-1, "–"], ...nothing]);
 table("ago", f.ago, [[0.4, "now"], [59.9, "59 s ago"], [200, "3 min ago"], [null, "–"]]);
 table("keys", f.keys, [[412000.4, "412,000"], [1e6, "1,000,000"], [9999999, "9,999,999"], [12345678, "12.3 M"], ...nothing]);
 table("perSecond", f.perSecond, [[0, "0/s"], [1840.25, "1,840/s"], [193000, "193 k/s"], [0.15623, "0.156/s"], [99.99, "100/s"], ...nothing]);
+check("bitsOfKey", () => assert.deepEqual([["blocked", 6], ["classic", 1], ["cuckoo", 12], ["ribbon", 1], ["counting", 7]].map(([kind, k]) => f.bitsOfKey(kind, k)),
+  ["6 bits set per key", "1 bit set per key", "12 bits per fingerprint", "1 bit per fingerprint", "7 counters per key"]));
 table("times", f.times, [[1, "1×"], [2.5, "2.5×"], [12.345, "12×"], ...nothing]);
 table("moment", f.moment, [[1790000000.5, "2026-09-21 14:13:20"], ...nothing]);
 table("clock", (t) => f.clock(t), [[1790000000, "14:13"]]);
@@ -163,17 +165,15 @@ check("axis labels neither touch nor leave the chart", () => {
     }
   }
 });
+check("lines have gaps, and single values are dots", () => assert.equal(charts.linePath([null, 5, null, 7, 8, null, 9], (i) => i, (v) => v), "M1 5h0M3 7L4 8M6 9h0"));
 check("charts explain missing points", () => {
   const chart = { from: 1790000000, step: 5 };
-check("lines have gaps, and single values are dots", () => assert.equal(charts.linePath([null, 5, null, 7, 8, null, 9], (i) => i, (v) => v), "M1 5h0M3 7L4 8M6 9h0"));
   assert.equal(charts.firstKnown([{ values: [null, null, 0] }, { level: 3 }, { values: [null, 4, 5] }]), 1);
   assert.equal(charts.firstKnown([{ values: [null] }, { level: 3 }]), -1);
   assert.equal(charts.gapWords(-1, chart, 0), "Collecting data: first point in about 10 s");
   assert.equal(charts.gapWords(60, chart, 300), "No data before 14:18:20");
   assert.equal(charts.gapWords(2, chart, 20), "");
 });
-check("rates in words", () => assert.equal(charts.rateWords({ target: 0.01, predicted: 0.0075, measured: null, observed: { value: 0.008, low: 0.007, high: 0.009 } }),
-  "target 1%, predicted 0.75%, observed 0.8% (0.7% – 0.9%)"));
 // Returns the labels of the vertical axis of a chart.
 function axisLabels(chart) {
   const texts = (v) => (v.tag === null ? [v.text] : v.children.flatMap(texts));
@@ -198,6 +198,8 @@ check("a wide interval does not flatten a rate chart, and no rate is above 100%"
   assert.deepEqual(chart([0, 0.01], [1, 1]), ["0%", "0.5%", "1%", "1.5%"]);
   assert.deepEqual(chart([0, 1], [1, 1]), ["0%", "25%", "50%", "75%", "100%"]);
 });
+check("rates in words", () => assert.equal(charts.rateWords({ target: 0.01, predicted: 0.0075, measured: null, observed: { value: 0.008, low: 0.007, high: 0.009 } }),
+  "target 1%, predicted 0.75%, observed 0.8% (0.7% – 0.9%)"));
 check("markup is text", () => {
   const v = h("p", null, "<b>", ["&", [null, false, 3]]);
   assert.deepEqual(v.children.map((child) => [child.tag, child.text]), [[null, "<b>"], [null, "&"], [null, "3"]]);
