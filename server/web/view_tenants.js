@@ -40,7 +40,7 @@ function row(tenant) {
   const refused = REFUSED.filter(([reason]) => tenant.refused[reason] > 0);
   return h("tr", { key: tenant.name, "data-tenant": tenant.name },
     h("th", { scope: "row" }, nameOf(tenant.name, 40), h("small", null, !tenant.enabled && badge("disabled", "watch"), tenant.admin && badge("admin", "accent"))),
-    h("td", null, h("code", { class: "rules" }, tenant.rules.join(" ")), h("small", null, tenant.patterns.map((pattern, i) => [i > 0 && ", ", nameOf(pattern, 60)]))),
+    h("td", null, h("code", { class: "rules" }, tenant.rules.map((rule, i) => [i > 0 && " ", h("span", { class: "rule" }, rule)])), h("small", null, tenant.patterns.map((pattern, i) => [i > 0 && ", ", nameOf(pattern, 60)]))),
     limited("filters", tenant.charged.filters ?? tenant.filters, tenant.limits.filters, format.count),
     limited("bytes", tenant.charged.bytes ?? tenant.bytes, tenant.limits.bytes, format.bytes),
     h("td", { class: "number" }, figure("items", tenant.items, format.keys)),
