@@ -19,8 +19,8 @@ import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { tryManage, tryReader } from "./browse_manage.mjs";
-import { tryLooks, tryFew, tryLarge } from "./browse_looks.mjs";
+import { tryManage, tryPages, tryReader } from "./browse_manage.mjs";
+import { tryLooks, tryFew, tryLarge, tryStates } from "./browse_looks.mjs";
 
 const [playwright, chromiumPath, shots, plain, ...more] = process.argv.slice(2);
 const { chromium } = createRequire(path.join(path.resolve(playwright), "/"))("playwright-core");
@@ -851,8 +851,8 @@ async function main() {
   // Chromium refuses to use its sandbox as root, and cannot use it where unprivileged users may not create namespaces.
   const browser = await (process.getuid() === 0 ? launch(false) : launch(true).catch(() => launch(false)));
   console.log(`Chromium ${browser.version()}`);
-  const all = [tryOverview, tryKeyboard, tryManage, tryReader, tryFilter, tryGates, tryPlanner, tryRest, tryLooks, tryHostile, tryGone,
-    ...(users ? [trySignIn] : []), ...(loading ? [tryLoading] : []), ...(options.empty ? [tryFew] : []), ...(options.large ? [tryLarge] : [])];
+  const all = [tryOverview, tryKeyboard, tryManage, tryReader, tryFilter, tryGates, tryPlanner, tryRest, tryPages, tryLooks, tryHostile, tryGone,
+    ...(users ? [trySignIn] : []), ...(loading ? [tryLoading] : []), ...(users && loading ? [tryStates] : []), ...(options.empty ? [tryFew] : []), ...(options.large ? [tryLarge] : [])];
   const tries = all.filter((one) => !options.only || options.only.split(",").includes(one.name));
   let withoutAxe = false;
   const kit = { ...options, plain, folder: playwright, mocked: Boolean(users), check, same, until, open, go, settle, painted, shoot, ask, signIn, format, contrasts, audit,

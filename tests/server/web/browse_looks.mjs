@@ -1,9 +1,10 @@
-// Tests the appearance of every page and dialog at 400, 800 and 1400 pixels, light and dark, and with 0, 1, 40 and
-// many filters: no horizontal scrolling, no overlapping or cut text, sufficient contrast, and no serious finding of
-// axe-core. browse.mjs passes its tools in `kit`.
+// Tests the appearance of every page, dialog and error at 400, 800 and 1400 pixels, light and dark, and with 0, 1, 40
+// and many filters: no horizontal scrolling, no overlapping or cut text, sufficient contrast, and no serious finding of
+// axe-core. Few and many filters are also managed by keyboard alone. browse.mjs passes its tools in `kit`.
 
 import fs from "node:fs";
 import path from "node:path";
+import { fill, focused, tabTo } from "./browse_manage.mjs";
 
 const WIDTHS = [400, 800, 1400];
 
@@ -28,6 +29,17 @@ function cramped() {
         }
       }
     });
+  }
+  for (const svg of document.querySelectorAll("main .chart svg")) {
+    const labels = [...svg.querySelectorAll(".grid text")].map((element) => element.textContent);
+    if (new Set(labels).size < labels.length) {
+      say(svg.closest(".chart"), `an axis repeats a label: ${labels}`);
+    }
+  }
+  for (const element of document.querySelectorAll(".items-line .muted")) {
+    if (element.getBoundingClientRect().height > 24) {
+      say(element, "takes two lines");
+    }
   }
   for (const box of document.querySelectorAll(".side, .page-overview .table-box")) {
     if (box.scrollWidth > box.clientWidth + 1) {
@@ -89,10 +101,10 @@ async function look(window, name, scheme, kit) {
     } else {
       kit.same(`${what}: axe-core`, found, []);
     }
+    kit.same(`${what}: text is readable`, await window.page.evaluate(kit.contrasts), []);
+    kit.same(`${what}: is accessible`, await window.page.evaluate(kit.audit), []);
     await kit.shoot(window, `${name}-${width}-${scheme}`, true);
   }
-  kit.same(`${name}, ${scheme}: text is readable`, await window.page.evaluate(kit.contrasts), []);
-  kit.same(`${name}, ${scheme}: is accessible`, await window.page.evaluate(kit.audit), []);
 }
 
 export async function tryLooks(browser, kit) {
@@ -119,7 +131,10 @@ async function lookAtDialogs(window, scheme, kit) {
   const { page } = window;
   for (const [name, hash, open] of [["dialog-create", "#/", () => page.getByRole("button", { name: "New filter…" }).click()], ["dialog-help", "#/", () => page.keyboard.press("?")],
     ["dialog-rename", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Rename…" }).click()],
-    ["dialog-delete", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Delete…" }).click()]]) {
+    ["dialog-clear", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Clear…" }).click()],
+    ["dialog-delete", "#/filter/browse%3Aother", () => page.getByRole("button", { name: "Delete…" }).click()],
+    ["dialog-rebuild", "#/gates", () => page.getByRole("button", { name: "Rebuild…" }).first().click()],
+    ["dialog-problem", "#/", () => createInvalid(page)]]) {
     await kit.go(window, hash);
     await kit.settle(window);
     await open();
@@ -128,6 +143,75 @@ async function lookAtDialogs(window, scheme, kit) {
     await page.keyboard.press("Escape");
     await kit.until(`${name} is closed`, async () => (await page.getByRole("dialog").count()) === 0);
   }
+}
+
+// Submits a form that the page refuses.
+async function createInvalid(page) {
+  await page.getByRole("button", { name: "New filter…" }).click();
+  await page.locator("#field-name").fill("x".repeat(200));
+  await page.locator("#field-capacity").fill("y".repeat(200));
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor();
+}
+
+// Tests results, errors and empty lists. `kit.users` requires a login, and `kit.loading` never finishes loading.
+export async function tryStates(browser, kit) {
+  for (const scheme of ["light", "dark"]) {
+    const window = await kit.open(browser, kit.plain, { colorScheme: scheme, allow: ["ERR_INTERNET_DISCONNECTED", "Failed to load resource"] });
+    const { page, context } = window;
+    const show = async (name, hash, step) => {
+      await kit.go(window, hash);
+      for (const button of await page.locator("#pause[aria-pressed=true]").all()) {
+        await button.click();
+      }
+      await step();
+      await kit.settle(window);
+      await look(window, name, scheme, kit);
+    };
+    await show("state-no-match", "#/?search=no%20such%20filter", () => page.getByText("No matching filters").waitFor());
+    await show("state-no-events", "#/events", () => page.locator("#search").fill("no such event"));
+    await show("state-verified", "#/filter/browse%3Aother", async () => {
+      await page.getByRole("button", { name: "Verify" }).click();
+      await page.locator(".verdict").waitFor();
+      await page.locator("#try-key").fill("key-1");
+      await page.keyboard.press("Enter");
+      await page.locator(".answer").waitFor();
+    });
+    await show("state-plan", "#/planner?items=1e11&error=1e-7&queries_per_second=1e6&call_cost=1&memory_cost=1", async () => {
+      await page.locator("#knob-items").fill("many");
+      await page.locator(".knob-bad").waitFor();
+    });
+    await show("state-error", "#/", async () => {
+      await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error":{"code":"io","message":"no space left on device"}}' }));
+      await page.getByRole("alert").getByText("no space left on device").waitFor();
+    });
+    await page.unroute("**/api/v1/filters?*");
+    await page.keyboard.press("p");
+    await kit.until("the error disappears", async () => (await page.getByRole("alert").count()) === 0);
+    await show("state-gone", "#/gates", async () => {
+      await context.setOffline(true);
+      await page.getByRole("alert").getByText("The server is unreachable").waitFor();
+    });
+    await window.close(`states, ${scheme}`);
+    await lookAtStart(browser, scheme, kit);
+  }
+}
+
+// Tests the pages of a service that requires a login, and of one that is loading.
+async function lookAtStart(browser, scheme, kit) {
+  const window = await kit.open(browser, kit.users, { colorScheme: scheme, allow: ["401"] });
+  await window.page.goto(kit.users);
+  await window.page.getByLabel("User").fill("admin");
+  await window.page.getByLabel("Password or token").fill("wrong");
+  await window.page.keyboard.press("Enter");
+  await window.page.getByText("incorrect").waitFor();
+  await look(window, "state-sign-in", scheme, kit);
+  await window.close(`sign-in, ${scheme}`);
+  const waiting = await kit.open(browser, kit.loading, { colorScheme: scheme, allow: ["503"] });
+  await waiting.page.goto(kit.loading);
+  await waiting.page.getByText("12 of 40 filters are loaded").waitFor();
+  await look(waiting, "state-loading", scheme, kit);
+  await waiting.close(`loading, ${scheme}`);
 }
 
 // Tests a service without filters, and one with a single filter.
@@ -140,12 +224,42 @@ export async function tryFew(browser, kit) {
       kit.same(`${name}: one button to create a filter`, await window.page.getByRole("button", { name: "New filter…" }).count(), 1);
       await kit.settle(window);
       await look(window, `overview-${name}`, scheme, kit);
-      await kit.go(window, "#/gates");
-      await kit.settle(window);
-      await look(window, `gates-${name}`, scheme, kit);
+      for (const place of ["gates", "tenants", "events", "server"]) {
+        await kit.go(window, `#/${place}`);
+        await kit.settle(window);
+        await look(window, `${place}-${name}`, scheme, kit);
+      }
       await window.close(`${name}, ${scheme}`);
     }
+    await createByKeyboard(browser, base, rows, kit);
   }
+}
+
+// Creates a filter, opens it from the list and deletes it, in a narrow window and by keyboard alone.
+async function createByKeyboard(browser, base, rows, kit) {
+  const window = await kit.open(browser, base, { viewport: { width: 400, height: 900 } });
+  const { page } = window;
+  const count = (n) => kit.until(`${n} filters are listed`, async () => (await page.locator(".matched").textContent()) === kit.format.plural(n, "filter"));
+  await kit.go(window, "#/");
+  await tabTo(page, "New filter…", kit);
+  await page.keyboard.press("Enter");
+  await fill(page, "field-name", "zzz", kit);
+  await page.keyboard.press("Enter");
+  await kit.until("the filter is created", async () => (await page.locator("h1").textContent()) === "zzz");
+  await page.keyboard.press("Escape");
+  await count(rows + 1);
+  for (let i = 0; i <= rows; i++) {
+    await page.keyboard.press("j");
+  }
+  await page.keyboard.press("Enter");
+  await kit.until("Enter opens the last filter", async () => (await page.locator("h1").textContent()) === "zzz" && (await page.locator(".page[aria-busy=false]").count()) > 0);
+  await tabTo(page, "Delete…", kit);
+  await page.keyboard.press("Enter");
+  await kit.until("the confirmation has the focus", async () => (await focused(page)) === "confirm");
+  await page.keyboard.type("delete");
+  await page.keyboard.press("Enter");
+  await count(rows);
+  await window.close(`${rows} filters, by keyboard`);
 }
 
 // Tests a service with many filters: the dashboard requests one page of rows at a time. Prints the time until the first
@@ -165,6 +279,7 @@ export async function tryLarge(browser, kit) {
   const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
   kit.check("the page has fewer than 5,000 elements", nodes < 5000, nodes);
   kit.check("responses are at most 1 MB", sizes < 1e6, sizes);
+  await tryManyByKeyboard(page, kit);
   await page.keyboard.press("]");
   await kit.until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
   await kit.until("the next page has different filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
@@ -184,4 +299,22 @@ export async function tryLarge(browser, kit) {
     + `${nodes} elements, JavaScript heap ${kit.format.bytes(heap)}`);
   await look(window, "overview-large", "light", kit);
   await window.close("many filters");
+  const dark = await kit.open(browser, kit.large, { colorScheme: "dark" });
+  await kit.go(dark, "#/?sort=health&order=desc&page=2");
+  await kit.settle(dark);
+  await look(dark, "overview-large", "dark", kit);
+  await dark.close("many filters, dark");
+}
+
+// Finds one of many filters by keyboard alone, and opens it.
+async function tryManyByKeyboard(page, kit) {
+  await page.keyboard.press("/");
+  await page.keyboard.type("tokens:0999");
+  await kit.until("typing finds one of many filters", async () => (await page.locator("table.filters tbody tr").count()) === 1);
+  for (const key of ["Escape", "j", "Enter"]) {
+    await page.keyboard.press(key);
+  }
+  await kit.until("Enter opens it", async () => (await page.locator("h1").textContent()) === "tokens:0999" && (await page.locator(".page[aria-busy=false]").count()) > 0);
+  await page.keyboard.press("Escape");
+  await kit.until("Escape returns to the list", async () => (await page.locator("table.filters tbody tr").count()) > 1);
 }

@@ -1,14 +1,15 @@
-// Tests managing filters in the dashboard with the keyboard alone: create, open, rename and delete, dialogs that keep
-// the focus, messages of the service, permissions, and names that contain markup, emoji or right-to-left text.
+// Tests the dashboard with the keyboard alone: create, open, rename and delete filters, dialogs that keep the focus,
+// messages of the service, permissions, and names that contain markup, emoji or right-to-left text; then every page, at
+// 400, 800 and 1400 pixels.
 // browse.mjs passes its tools in `kit`.
 
 const NAMES = ["<img src=x onerror=alert(1)>", "\u05e9\u05dc\u05d5\u05dd \u0639\u0627\u0644\u0645", "\u{1f600} emoji", `long ${"x".repeat(300)}`];
 
 const inDialog = (page) => page.evaluate(() => document.activeElement.closest("dialog") !== null);
-const focused = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.textContent.trim());
+export const focused = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.textContent.trim());
 
 // Moves the focus with Tab to a control with this text or ID.
-async function tabTo(page, wanted, kit) {
+export async function tabTo(page, wanted, kit) {
   for (let i = 0; i < 60; i++) {
     if ((await focused(page)) === wanted) {
       return kit.check(`Tab reaches ${wanted}`, true);
@@ -18,7 +19,7 @@ async function tabTo(page, wanted, kit) {
   return kit.check(`Tab reaches ${wanted}`, false, await focused(page));
 }
 
-async function fill(page, id, text, kit) {
+export async function fill(page, id, text, kit) {
   await tabTo(page, id, kit);
   await page.keyboard.press("Control+A");
   await page.keyboard.insertText(text);
@@ -132,6 +133,57 @@ export async function tryManage(browser, kit) {
   await tryRename(window, kit);
   await tryDelete(window, kit);
   await window.close("managing filters");
+}
+
+// Opens every page, and uses it.
+export async function tryPages(browser, kit) {
+  const { gates } = (await kit.ask("GET", "api/v1/gates")).json;
+  for (const width of [400, 800, 1400]) {
+    const window = await kit.open(browser, kit.plain, { viewport: { width, height: 900 } });
+    const { page } = window;
+    const press = (key) => page.keyboard.press(key);
+    const opens = (what, key, heading) => press(key).then(() => kit.until(`${what} opens, ${width} pixels`,
+      async () => (await page.locator("h1").textContent()) === heading && (await page.locator(".page[aria-busy=false]").count()) > 0));
+    await kit.signIn(window);
+    await kit.go(window, "#/filter/browse%3Aother");
+    await fill(page, "try-key", "key-1", kit);
+    await press("Enter");
+    await kit.until("a key is looked up", () => page.locator(".answer.maybe").count());
+    await press("Escape");
+    await tabTo(page, "1 h", kit);
+    await press("Enter");
+    await kit.until("another time range is selected", () => page.locator("[aria-pressed=true]", { hasText: "1 h" }).count());
+    await opens("the gates", "2", "Gates");
+    await tabTo(page, gates[0].name, kit);
+    await opens("a gate", "Enter", gates[0].name);
+    await fill(page, "try-key", "browse: absent", kit);
+    await press("Enter");
+    await kit.until("a key is looked up through the gate", () => page.locator(".answer").count());
+    await press("Escape");
+    await opens("the list of gates", "Escape", "Gates");
+    await tabTo(page, "Rebuild…", kit);
+    await press("Enter");
+    await kit.until("a dialog opens", () => page.getByRole("dialog").count());
+    await tryTrap(page, kit);
+    await press("Escape");
+    await kit.until("the focus returns to Rebuild", async () => (await focused(page)) === "Rebuild…");
+    await opens("the planner", "3", "Planner");
+    await fill(page, "knob-items", "2M", kit);
+    await kit.until("the plan is for two million keys", () => window.answers.get("/api/v1/plan")?.json.request.items === 2e6);
+    await tabTo(page, "cuckoo", kit);
+    await press("Enter");
+    await kit.until("another kind is selected", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
+    await opens("the tenants", "4", "Tenants");
+    await opens("the events", "5", "Events");
+    await tabTo(page, "Errors", kit);
+    await press("Enter");
+    await kit.until("only errors are shown", async () => page.url().includes("level=error"));
+    await opens("the server", "6", "Server");
+    await tabTo(page, "24 h", kit);
+    await press("Enter");
+    await kit.until("one day is shown", () => window.answers.get("/api/v1/history").query.get("seconds") === "86400");
+    await window.close(`pages by keyboard, ${width} pixels`);
+  }
 }
 
 // For a user without permissions, the buttons are shown but disabled.
