@@ -96,7 +96,7 @@ function arrive() {
   const first = state.route === null;
   const known = Object.hasOwn(DETAILS, route.page) ? DETAILS[route.page] : PAGES.find((page) => page.id === route.page);
   const view = known ? known.view : missing;
-  Object.assign(state, { route, view, local: view.begin(route), data: null, error: null });
+  Object.assign(state, { route, view, local: view.begin(route), data: null, error: null, question: null, helping: false });
   refresh();
   draw();
   if (!first) {

@@ -14,7 +14,7 @@ const pathOf = (filter) => `api/v1/filters/${format.segment(filter.name, filter.
 function number(what, text, parse, expected) {
   const value = parse(text);
   if (Number.isNaN(value)) {
-    throw new Error(`${what}: found "${format.nameText(text, 40)}", expected ${expected}`);
+    throw new Error(`${what}: found ${text.trim() === "" ? "nothing" : `"${format.nameText(text, 40)}"`}, expected ${expected}`);
   }
   return value;
 }

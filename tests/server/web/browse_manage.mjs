@@ -99,6 +99,12 @@ async function tryRename(window, kit) {
     await page.keyboard.press("Enter");
     await kit.until("the form opens", () => page.getByRole("dialog").count());
   }
+  await page.goBack();
+  await kit.until("the form closes on another page", async () => (await page.getByRole("dialog").count()) === 0);
+  await page.goForward();
+  await kit.until("the filter is shown again", async () => (await page.locator("h1").textContent()) === kit.format.nameText(`browse:${NAMES.at(-1)}`, 160));
+  await tabTo(page, "Rename…", kit);
+  await page.keyboard.press("Enter");
   await fill(page, "field-name", "browse:made", kit);
   await page.keyboard.press("Enter");
   await kit.until("the old name is back", async () => (await page.locator("h1").textContent()) === "browse:made");

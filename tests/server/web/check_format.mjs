@@ -99,6 +99,7 @@ check("a request for a filter", () => assert.deepEqual(forms.creation(form), { n
 check("memory replaces the rate", () => assert.deepEqual(forms.creation({ ...form, memory: "64Mi" }), { name: "a", kind: "auto", capacity: 1e6, memory: 2 ** 26 }));
 check("invalid numbers are explained", () => {
   assert.throws(() => forms.creation({ ...form, capacity: "many" }), /keys: found "many", expected a number such as/);
+  assert.throws(() => forms.creation({ ...form, rate: " " }), /false-positive rate: found nothing, expected a rate/);
   assert.throws(() => forms.creation({ ...form, rate: "150%" }), /false-positive rate: found "150%", expected a rate/);
   assert.throws(() => forms.creation({ ...form, memory: "big" }), /memory: found "big", expected a size/);
 });
