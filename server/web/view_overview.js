@@ -181,8 +181,8 @@ function itemsCell(filter) {
   return h("td", { class: "c-items" },
     h("div", { class: "items-line", title: filter.items ? `95% interval: ${format.interval(filter.items, format.count)}` : undefined },
       figure("items", filter.items && filter.items.value, format.keys),
-      h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.keys))),
-    charts.bar(part, partKind(filter)),
+      filter.capacity !== null && h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.keys))),
+    part !== null && charts.bar(part, partKind(filter)),
     h("small", { class: "visually-hidden" }, part === null ? "" : format.share(part)));
 }
 

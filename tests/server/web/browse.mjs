@@ -248,6 +248,7 @@ async function sameRow(row, f, metrics) {
   await sameFigure(what, row, "fill", f.fill, format.share);
   await sameFigure(what, row, "items", f.items && f.items.value, format.keys);
   await sameFigure(what, row, "capacity", f.capacity, format.keys);
+  same(`${what}: an unlimited capacity is not shown`, (await row.locator(".items-line").textContent()).includes(" of "), f.capacity !== null);
   await sameFigure(what, row, "predicted", f.predicted, format.rateUnder(wanted));
   await sameFigure(what, row, "avoided", f.avoided, format.compact);
   await sameFigure(what, row, "bytes", f.bytes, format.bytes);

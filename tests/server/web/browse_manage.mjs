@@ -152,6 +152,8 @@ export async function tryPages(browser, kit) {
       async () => (await page.locator("h1").textContent()) === heading && (await page.locator(".page[aria-busy=false]").count()) > 0));
     await kit.signIn(window);
     await kit.go(window, "#/filter/browse%3Aother");
+    const { capacity } = (await kit.ask("GET", "api/v1/filters/browse%3Aother")).json;
+    kit.same("a filter that grows has no capacity", await page.getByText("grows automatically").count(), capacity === null ? 2 : 0);
     await fill(page, "try-key", "key-1", kit);
     await press("Enter");
     await kit.until("a key is looked up", () => page.locator(".answer.maybe").count());
