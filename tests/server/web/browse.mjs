@@ -146,6 +146,7 @@ async function settle(window) {
   const button = page.locator("#pause[aria-pressed=false]");
   for (let i = 0; i < 60 && await button.count(); i++) { // the button may belong to the previous page, which is still shown
     await button.click({ timeout: 1000 }).catch(() => null);
+    await painted(page); // before that, the button still looks as if it had not been clicked
   }
   await until("all requests are answered", () => window.state.waiting === 0);
   await painted(page);
