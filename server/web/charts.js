@@ -13,8 +13,8 @@ export function onRedraw(callback) {
   redraw = callback;
 }
 
-function widthOf(id, usual) {
-  return widths.get(id) || usual;
+function widthOf(id, fallback) {
+  return widths.get(id) || fallback;
 }
 
 function measured(id) {
@@ -487,11 +487,11 @@ export function heatMap(id, shares, low, high, label) {
     const column = Math.min(columns - 1, Math.floor((event.clientX - box.left) / side));
     return Math.min(rows - 1, Math.max(0, Math.floor((event.clientY - box.top) / tall))) * columns + Math.max(0, column);
   };
-  const hears = chartPointer(id, shares.length, () => 0);
+  const handlers = chartPointer(id, shares.length, () => 0);
   return h("div", { class: "heat", measure: measured(id) },
     h("div", { class: "heat-box" }, h("svg", {
       width, height: round(rows * tall), viewBox: `0 0 ${width} ${round(rows * tall)}`, role: "img", tabindex: "0", "aria-label": label,
-      ...hears,
+      ...handlers,
       onpointermove: (event) => {
         const i = index(event);
         if (i < shares.length && pointed.get(id) !== i) {

@@ -17,7 +17,7 @@ import { icon } from "./icons.js";
 import * as api from "./api.js";
 import * as charts from "./charts.js";
 import * as format from "./format.js";
-import { emptyNote, nameOf, said } from "./parts.js";
+import { emptyNote, nameOf, messageOf } from "./parts.js";
 import { openQuestion, questionDialog, modal, dialogsBefore, dialogsAfter } from "./dialogs.js";
 import * as overview from "./view_overview.js";
 import * as filter from "./view_filter.js";
@@ -57,11 +57,11 @@ const state = {
   paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
 };
 
-function setting(name, usual) {
+function setting(name, fallback) {
   try {
-    return localStorage.getItem(name) ?? usual;
+    return localStorage.getItem(name) ?? fallback;
   } catch {
-    return usual;
+    return fallback;
   }
 }
 
@@ -112,7 +112,7 @@ const goto = (hash) => {
 function context() {
   return {
     route: state.route, local: state.local, data: state.data, info: state.info, api,
-    change, goto, tell, refresh, ask: (question) => { state.question = openQuestion(question); draw(); },
+    change, goto, notify, refresh, showDialog: (question) => { state.question = openQuestion(question); draw(); },
   };
 }
 
@@ -188,7 +188,7 @@ function pause(paused) {
 }
 
 let noteId = 0;
-function tell(text, kind = "info") {
+function notify(text, kind = "info") {
   const note = { id: ++noteId, text, kind };
   state.notes.push(note);
   setTimeout(() => {
@@ -226,7 +226,7 @@ function drawNow() {
         liveness()),
       banner(),
       h("div", { class: `page page-${state.view === missing ? "missing" : state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
-    h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), said(note.text)))),
+    h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), messageOf(note.text)))),
     // drawNow, not draw: the browser ignores Enter until the form's button is enabled.
     state.question && questionDialog(state.question, closeQuestion, drawNow),
     state.helping && helpDialog(),
@@ -256,7 +256,7 @@ function content(now) {
   }
   const detail = detailPage();
   if (state.error && state.error.code === "not_found" && detail) {
-    return h("section", { class: "panel" }, emptyNote(detail.none, said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: `#/${detail.above.id}` }, detail.all)));
+    return h("section", { class: "panel" }, emptyNote(detail.none, messageOf(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: `#/${detail.above.id}` }, detail.all)));
   }
   if (state.error) {
     return null; // the banner shows the error
@@ -331,7 +331,7 @@ function banner() {
     return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is shutting down.")));
   }
   if (error && !(error.code === "not_found" && !state.data)) {
-    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "Request failed: "), said(error.message)));
+    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "Request failed: "), messageOf(error.message)));
   }
   return null;
 }

@@ -9,7 +9,7 @@
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
-import { said } from "./parts.js";
+import { messageOf } from "./parts.js";
 
 // Returns a question with the state of its dialog.
 export function openQuestion(question) {
@@ -100,7 +100,7 @@ export function questionDialog(question, close, draw) {
       fields.map((field, i) => fieldOf(question, field, i, draw)),
       question.confirm && h("div", { class: "field" }, h("label", { for: "confirm" }, "Type ", h("b", null, question.confirm), " to confirm"),
         h("input", { id: "confirm", "data-first": "", type: "text", autocomplete: "off", autocapitalize: "off", disabled: question.busy, value: question.typed, oninput: (event) => { question.typed = event.target.value; draw(); } })),
-      question.problem && h("p", { class: "advice act", role: "alert" }, icon("act"), said(question.problem)),
+      question.problem && h("p", { class: "advice act", role: "alert" }, icon("act"), messageOf(question.problem)),
       h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button", onclick: () => close(question) }, "Cancel"),
         h("button", { type: "submit", class: `button ${kind}`, disabled: !isReady() }, question.busy ? "Working…" : question.button))));
 }

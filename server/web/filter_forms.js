@@ -27,8 +27,8 @@ export function creation({ name, kind, capacity, rate, memory }) {
   return { name, kind, capacity: number("keys", capacity, format.parseNumber, "a number such as 250000, 1M or 1e6"), ...size };
 }
 
-export function askCreate({ ask, api, tell, goto }) {
-  ask({
+export function createDialog({ showDialog, api, notify, goto }) {
+  showDialog({
     title: "New filter", button: "Create filter", plain: true,
     fields: [
       { name: "name", label: "Name" },
@@ -39,45 +39,45 @@ export function askCreate({ ask, api, tell, goto }) {
     ],
     act: async (values) => {
       const made = await api.post("api/v1/filters", creation(values));
-      tell("Filter created");
+      notify("Filter created");
       goto(`#/filter/${format.segment(made.name, made.name_base64)}`);
     },
   });
 }
 
-export function askRename(filter, { ask, api, tell, goto }) {
-  ask({
+export function renameDialog(filter, { showDialog, api, notify, goto }) {
+  showDialog({
     title: "Rename this filter?", button: "Rename", plain: true,
     text: "Clients that use the old name will no longer find the filter. Its keys and settings do not change.",
     fields: [{ name: "name", label: "New name", value: filter.name_base64 === undefined ? filter.name : "" }],
     act: async ({ name }) => {
       const made = await api.patch(pathOf(filter), { name });
-      tell("Filter renamed");
+      notify("Filter renamed");
       goto(`#/filter/${format.segment(made.name, made.name_base64)}`);
     },
   });
 }
 
-export function askClear(filter, { ask, api, tell, refresh }) {
-  ask({
+export function clearDialog(filter, { showDialog, api, notify, refresh }) {
+  showDialog({
     title: "Clear this filter?", button: "Clear filter",
     text: ["All keys of ", nameOf(filter.name, 80), filter.items && [" (", h("b", null, keysOf(filter)), ")"],
       " will be removed. Every lookup will return ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
     act: async () => {
       await api.post(`${pathOf(filter)}/clear`);
-      tell("Filter cleared");
+      notify("Filter cleared");
       refresh();
     },
   });
 }
 
-export function askDelete(filter, { ask, api, tell, goto }) {
-  ask({
+export function deleteDialog(filter, { showDialog, api, notify, goto }) {
+  showDialog({
     title: "Delete this filter?", button: "Delete filter", confirm: "delete",
     text: [nameOf(filter.name, 80), " and its ", h("b", null, filter.items ? keysOf(filter) : "keys"), " will be deleted from memory and from disk. This cannot be undone."],
     act: async () => {
       await api.remove(pathOf(filter));
-      tell("Filter deleted");
+      notify("Filter deleted");
       goto("#/");
     },
   });

@@ -5,7 +5,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, healthPill, badge } from "./parts.js";
+import { figure, nameOf, messageOf, healthPill, badge } from "./parts.js";
 
 export const idOf = (gate) => format.segment(gate.name, gate.name_base64);
 
@@ -28,7 +28,7 @@ export const databaseName = (source) => ({ sqlite: "SQLite", postgresql: "Postgr
 
 export function sourceLine(gate) {
   return h("p", { class: "gate-line muted" }, `${gate.filter ? `A ${gate.filter.kind} filter` : "No filter yet"} in front of ${databaseName(gate.source)}`,
-    gate.source.description ? [": ", said(gate.source.description)] : "",
+    gate.source.description ? [": ", messageOf(gate.source.description)] : "",
     gate.source.follows ? [", ", h("code", null, `follow=${gate.source.follows}`)] : "");
 }
 
@@ -36,8 +36,8 @@ export function problems(gate) {
   const { reasons, status } = gate.health;
   const error = (gate.source.error ?? "").replace(/^source: /, "");
   return [
-    reasons.length > 0 && h("ul", { class: `advice ${status}`, key: "reasons" }, reasons.map((reason) => h("li", { key: reason.code }, icon(status), said(reason.text)))),
-    error && !reasons.some((reason) => reason.text.includes(error.slice(0, 140))) && h("p", { class: "advice act", key: "error" }, icon("act"), said(error)),
+    reasons.length > 0 && h("ul", { class: `advice ${status}`, key: "reasons" }, reasons.map((reason) => h("li", { key: reason.code }, icon(status), messageOf(reason.text)))),
+    error && !reasons.some((reason) => reason.text.includes(error.slice(0, 140))) && h("p", { class: "advice act", key: "error" }, icon("act"), messageOf(error)),
   ];
 }
 
@@ -74,17 +74,17 @@ export function rebuildButton(gate, context) {
   return h("button", {
     type: "button", class: "button", disabled: !may || gate.rebuild !== null,
     title: may ? gate.rebuild && "The filter is being rebuilt" : "You do not have permission to rebuild filters",
-    onclick: () => askRebuild(gate, context),
+    onclick: () => rebuildDialog(gate, context),
   }, "Rebuild…");
 }
 
-function askRebuild(gate, { ask, api, tell, refresh }) {
-  ask({
+function rebuildDialog(gate, { showDialog, api, notify, refresh }) {
+  showDialog({
     title: "Rebuild this filter?", button: "Rebuild", plain: true,
     text: ["All keys of ", nameOf(gate.name, 60), " will be read from the source. The current filter stays in use until the new one is ready; if the rebuild fails, nothing is lost."],
     act: async () => {
       await api.post(`api/v1/gates/${idOf(gate)}/rebuild`);
-      tell("Rebuild started");
+      notify("Rebuild started");
       refresh();
     },
   });

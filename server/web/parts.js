@@ -20,7 +20,7 @@ export function nameOf(name, most) {
 }
 
 // Returns a message from the service, which may quote a name.
-export function said(text) {
+export function messageOf(text) {
   return nameOf(String(text), 1000);
 }
 
@@ -124,7 +124,7 @@ export function emptyNote(title, text, action) {
 export function eventList(events) {
   return events.length === 0 ? h("p", { class: "muted" }, "No events yet.")
     : h("ul", { class: "events small" }, [...events].reverse().map((event) => h("li", { key: event.id, class: event.level },
-      icon(event.level), h("time", { title: format.moment(event.time) }, format.clock(event.time, true)), h("b", null, event.type.replace(/_/g, " ")), said(event.message))));
+      icon(event.level), h("time", { title: format.moment(event.time) }, format.clock(event.time, true)), h("b", null, event.type.replace(/_/g, " ")), messageOf(event.message))));
 }
 
 // Returns a form with a field for a key, and the result of its lookup.

@@ -4,7 +4,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import { gateLink } from "./gate_parts.js";
-import { filterLink, said, panel, choice, emptyNote } from "./parts.js";
+import { filterLink, messageOf, panel, choice, emptyNote } from "./parts.js";
 
 export const title = () => "Events";
 
@@ -48,7 +48,7 @@ function item(event, now) {
     h("b", null, event.type.replace(/_/g, " ")),
     h("span", { class: "event-text" }, event.filter !== undefined && [filterLink({ name: event.filter, name_base64: event.filter_base64 }, 48), " "],
       event.gate !== undefined && [gateLink(event.gate, 48), " "],
-      said(event.message)),
+      messageOf(event.message)),
     h("span", { class: "event-age muted" }, format.ago(Math.max(0, now - event.time))));
 }
 

@@ -4,8 +4,8 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { aimed, figure, nameOf, said, healthPill, partOf, partKind, sizeWords, panel, facts, badge, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
-import { askRename, askClear, askDelete } from "./filter_forms.js";
+import { aimed, figure, nameOf, messageOf, healthPill, partOf, partKind, sizeWords, panel, facts, badge, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
+import { renameDialog, clearDialog, deleteDialog } from "./filter_forms.js";
 
 const PICTURE_EVERY = 15000; // in milliseconds; the interval is long because each update reads the
                              // whole filter
@@ -41,7 +41,7 @@ export function render(context) {
   return [
     head(context),
     filter.health.reasons.length > 0 && h("ul", { class: `advice ${filter.health.status}` }, filter.health.reasons.map((reason) => h("li", { key: reason.code },
-      icon(filter.health.status), said(reason.text)))),
+      icon(filter.health.status), messageOf(reason.text)))),
     filter.rebuild && panel(null, { class: "slim" }, rebuildProgress(filter.rebuild)),
     local.verdict && verdict(local.verdict, change),
     figures(filter),
@@ -76,22 +76,22 @@ function head(context) {
       button("verify", "Verify", () => verify(context)),
       button("download", "Download", () => download(context)),
       filter.can.includes("rotate") && button("rotate", "Rotate", () => act(context, "rotate", "Rotated by one generation")),
-      button("rename", "Rename…", () => askRename(filter, context)),
-      filter.can.includes("clear") && button("clear", "Clear…", () => askClear(filter, context), "danger"),
-      button("drop", "Delete…", () => askDelete(filter, context), "danger")));
+      button("rename", "Rename…", () => renameDialog(filter, context)),
+      filter.can.includes("clear") && button("clear", "Clear…", () => clearDialog(filter, context), "danger"),
+      button("drop", "Delete…", () => deleteDialog(filter, context), "danger")));
 }
 
 async function act(context, name, done, work) {
-  const { route, api, change, tell, refresh } = context;
+  const { route, api, change, notify, refresh } = context;
   change({ busy: name }, -1);
   try {
     await (work || (() => api.post(path(route, `/${name}`))))();
     if (done) {
-      tell(done);
+      notify(done);
     }
     refresh();
   } catch (error) {
-    tell(error.message, "error");
+    notify(error.message, "error");
   } finally {
     change({ busy: "" }, -1);
   }
@@ -113,7 +113,7 @@ function download(context) {
 function verdict(found, change) {
   return h("div", { class: `verdict ${found.ok ? "fine" : "act"}`, role: "status" }, icon(found.ok ? "fine" : "act"),
     h("div", null, h("b", null, found.ok ? "Verified: no problems found. " : "Verified: problems found. "),
-      found.problems.map((problem) => h("p", null, said(problem))),
+      found.problems.map((problem) => h("p", null, messageOf(problem))),
       h("span", { class: "muted" }, `Measured ${found.measured ? format.rate(found.measured.value) : format.UNKNOWN}, predicted ${format.rate(found.predicted)}; took ${format.seconds(found.seconds)}. `,
         found.digest && ["Digest ", h("code", null, found.digest)])),
     h("button", { type: "button", class: "button plain", "aria-label": "Dismiss", onclick: () => change({ verdict: null }, -1) }, icon("close")));
@@ -145,7 +145,7 @@ function figures(filter) {
 }
 
 function tryKey(context) {
-  const { local, change, route, api, info, tell, refresh } = context;
+  const { local, change, route, api, info, notify, refresh } = context;
   const body = () => ({ keys: [local.key] });
   const run = async (what) => {
     change({ busy: what }, -1);
@@ -156,7 +156,7 @@ function tryKey(context) {
         refresh();
       }
     } catch (error) {
-      tell(error.message, "error");
+      notify(error.message, "error");
     } finally {
       change({ busy: "" }, -1);
     }
@@ -225,7 +225,7 @@ function occupancy({ local, change }) {
     return panel("Occupancy", null, h("p", { class: "muted" }, "Reading the filter…"));
   }
   if (picture.error) {
-    return panel("Occupancy", null, h("p", { class: "muted" }, said(picture.error.message)));
+    return panel("Occupancy", null, h("p", { class: "muted" }, messageOf(picture.error.message)));
   }
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];
   return panel("Occupancy", {
@@ -299,7 +299,7 @@ function factPanels(filter) {
       ["Base replacements", figure("swaps", p.swaps, format.count)],
       ["Reloads", `${format.count(p.reloads)} done, ${format.count(p.reloads_unchanged)} unchanged, ${format.count(p.reloads_failed)} failed`],
       ["Rebuilds", `${format.count(p.rebuilds)} done, ${format.count(p.rebuilds_failed)} failed`],
-      filter.last_failure && ["Last failure", said(filter.last_failure)],
+      filter.last_failure && ["Last failure", messageOf(filter.last_failure)],
     ])),
   ];
 }

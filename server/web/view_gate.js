@@ -4,7 +4,7 @@
 import { h } from "./vdom.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, panel, facts, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
+import { figure, nameOf, messageOf, panel, facts, choice, rebuildProgress, keyForm, eventList } from "./parts.js";
 import { idOf, badges, databaseName, sourceLine, problems, numbers, outcomes, rebuildButton } from "./gate_parts.js";
 
 export const title = ({ data }) => (data ? format.nameText(data.gate.name, 60) : "Gate");
@@ -50,14 +50,14 @@ const ANSWERS = {
   failed: ["wasted", "Failed: the source is not responding."],
 };
 
-function tryKey({ local, data, api, change, tell }) {
+function tryKey({ local, data, api, change, notify }) {
   const run = async () => {
     change({ busy: true }, -1);
     try {
       const found = await api.post(`api/v1/gates/${idOf(data.gate)}/lookup`, { keys: [local.key] });
       change({ answer: { ...found.results[0], seconds: found.seconds } }, -1);
     } catch (error) {
-      tell(error.message, "error");
+      notify(error.message, "error");
     } finally {
       change({ busy: false }, -1);
     }
@@ -103,9 +103,9 @@ function factPanels(gate, now) {
   const { filter, source, complete, last_build: built } = gate;
   return [
     panel("Source", { key: "source" }, facts([
-      ["Database", databaseName(source), source.url && h("code", null, said(source.url))],
-      source.description && ["Keys", said(source.description)],
-      ["State", source.state, source.error && said(source.error)],
+      ["Database", databaseName(source), source.url && h("code", null, messageOf(source.url))],
+      source.description && ["Keys", messageOf(source.description)],
+      ["State", source.state, source.error && messageOf(source.error)],
       ["Change tracking", h("code", null, `follow=${source.follows ?? "none"}`)],
       ["Keys in the source", figure("source_keys", complete.keys ?? null, format.count), "at the last count"],
       ["Complete up to", figure("sequence", complete.sequence, format.count),
@@ -118,7 +118,7 @@ function factPanels(gate, now) {
       filter && ["Fill", figure("fill", filter.fill, format.share), filter.overflowed && "overflowed: answers maybe for every key"],
       filter && ["Memory", figure("bytes", filter.bytes, format.bytes), format.plural(filter.layers, "filter")],
       ["Loads", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
-      gate.last_failure && ["Last failure", said(gate.last_failure)],
+      gate.last_failure && ["Last failure", messageOf(gate.last_failure)],
       ["Drifting", gate.drifting ? "yes: more false positives than the fill level explains" : "no"],
       ["Doubtful", gate.doubtful ? "yes: a written key could not be added to the filter, so every lookup queries the source" : "no"],
     ])),

@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
 import { aimed, figure, filterLink, healthPill, healthWords, partOf, partKind, HEALTH, tile, emptyNote, badge } from "./parts.js";
-import { askCreate } from "./filter_forms.js";
+import { createDialog } from "./filter_forms.js";
 
 export const title = () => "Filters";
 
@@ -15,7 +15,7 @@ const KINDS = ["classic", "partitioned", "blocked", "split", "register", "counti
   "fuse", "ribbon", "scalable", "window"];
 
 export function begin(route) {
-  const number = (text, usual) => (/^\d{1,9}$/.test(text || "") ? Number(text) : usual);
+  const number = (text, fallback) => (/^\d{1,9}$/.test(text || "") ? Number(text) : fallback);
   return {
     search: (route.query.search || "").slice(0, 1024), kind: KINDS.includes(route.query.kind) ? route.query.kind : "",
     health: route.query.health in HEALTH ? route.query.health : "",
@@ -85,7 +85,7 @@ function select(label, value, options, choose) {
 function createButton(context) {
   const may = context.info.user.can.includes("create");
   return h("button", {
-    type: "button", class: "button primary", disabled: !may, title: may ? "Create a filter (n)" : "You do not have permission to create filters", onclick: () => askCreate(context),
+    type: "button", class: "button primary", disabled: !may, title: may ? "Create a filter (n)" : "You do not have permission to create filters", onclick: () => createDialog(context),
   }, "New filter…");
 }
 
@@ -213,8 +213,8 @@ function pages(local, list, change) {
 
 export function address(local) {
   const query = new URLSearchParams();
-  for (const [name, usual] of [["search", ""], ["kind", ""], ["health", ""], ["sort", "name"], ["order", "asc"], ["page", 1], ["size", 50]]) {
-    if (local[name] !== usual) {
+  for (const [name, initial] of [["search", ""], ["kind", ""], ["health", ""], ["sort", "name"], ["order", "asc"], ["page", 1], ["size", 50]]) {
+    if (local[name] !== initial) {
       query.set(name, local[name]);
     }
   }
@@ -235,7 +235,7 @@ export function key(event, context) {
     return true;
   }
   if (event.key === "n" && info && info.user.can.includes("create")) {
-    askCreate(context);
+    createDialog(context);
     return true;
   }
   if (event.key === "/") {

@@ -11,9 +11,9 @@ export const title = () => "Planner";
 export const still = true; // changes only when the user enters something
 
 const FIELDS = {
-  items: { label: "Keys", hint: "number of distinct keys", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
-  error: { label: "False-positive rate", hint: "for keys that are not in the filter", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, usual: 0.01, down: true },
-  growth: { label: "Growth", hint: "expected growth before a rebuild", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
+  items: { label: "Keys", hint: "number of distinct keys", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, initial: 1e6, whole: true },
+  error: { label: "False-positive rate", hint: "for keys that are not in the filter", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, initial: 0.01, down: true },
+  growth: { label: "Growth", hint: "expected growth before a rebuild", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), initial: 1 },
 };
 const COSTS = {
   queries_per_second: { label: "Lookups per second", hint: "" },
@@ -26,7 +26,7 @@ export function begin(route) {
   const local = { texts: {}, shown: "", problem: null };
   for (const [name, field] of Object.entries(FIELDS)) {
     const given = field.parse(route.query[name] ?? "");
-    local[name] = given >= field.low * 0.999 && given <= field.high * 1.001 ? given : field.usual;
+    local[name] = given >= field.low * 0.999 && given <= field.high * 1.001 ? given : field.initial;
   }
   for (const name of Object.keys(COSTS)) {
     local[name] = /^[\d.e+-]{1,20}$/i.test(route.query[name] || "") ? route.query[name] : "";
@@ -37,7 +37,7 @@ export function begin(route) {
 export function address(local) {
   const query = new URLSearchParams();
   for (const [name, field] of Object.entries(FIELDS)) {
-    if (local[name] !== field.usual) {
+    if (local[name] !== field.initial) {
       query.set(name, String(local[name]));
     }
   }

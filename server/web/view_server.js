@@ -4,7 +4,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, panel, facts, choice, badge } from "./parts.js";
+import { figure, nameOf, messageOf, panel, facts, choice, badge } from "./parts.js";
 
 export const title = () => "Server";
 
@@ -74,7 +74,7 @@ const FRONT_STATES = { up: "fine", starting: "watch", partly: "act", down: "act"
 function front(f) {
   const failed = f.added.rejected + f.added.unknown;
   return panel(["Cluster filter: ", nameOf(f.name, 64)], { key: `front-${f.name}`, "data-front": f.name, actions: badge(f.state, FRONT_STATES[f.state]) },
-    f.error !== null && h("p", { class: "advice act" }, icon("act"), said(f.error)),
+    f.error !== null && h("p", { class: "advice act" }, icon("act"), messageOf(f.error)),
     facts([
       ["Shards up", figure("shards_up", f.shards.up, format.count), `of ${format.count(f.shards.count)}${f.shards.missing ? `; ${format.count(f.shards.missing)} missing` : ""}`],
       ["Nodes reached", figure("nodes_reached", f.nodes.reached, format.count), `of ${format.count(f.nodes.count)}`],
@@ -113,7 +113,7 @@ function durability(info) {
   const since = (t) => (t === null ? "never" : format.ago(Math.max(0, info.now - t)));
   const problem = p.log.error || p.snapshot.error;
   return panel("Persistence", { key: "persistence" },
-    problem && h("p", { class: "advice act" }, icon("act"), said(problem)),
+    problem && h("p", { class: "advice act" }, icon("act"), messageOf(problem)),
     p.loading && h("p", { class: "advice watch" }, icon("watch"), h("span", null, `Loading: ${format.count(p.loading.filters)} of ${p.loading.expected === null ? "?" : format.count(p.loading.expected)} filters`)),
     facts([
       ["Journal flush", h("code", null, p.appendfsync), PROMISES[p.appendfsync]],
@@ -122,7 +122,7 @@ function durability(info) {
       ["Journal", p.log.failed ? "not writable: changes are refused" : "writable"],
       ["Last snapshot", p.snapshot.running ? "running now" : since(p.snapshot.last_success), p.snapshot.last_seconds !== null && `took ${format.seconds(p.snapshot.last_seconds)}`],
       ["Failed snapshots", figure("snapshot_failures", p.snapshot.failures, format.count)],
-      p.dir && ["Directory", h("code", null, said(p.dir))],
+      p.dir && ["Directory", h("code", null, messageOf(p.dir))],
     ]));
 }
 
