@@ -362,14 +362,22 @@ static bool migrate_is_cycle(const char cursor[MIGRATE_CURSOR], uint32_t batches
     return same || batches == MIGRATE_SCANS;
 }
 
+/* Copies the filters of a node. A restarted server may have another order of keys, in which the old
+ * cursor would skip keys. */
 static bg_err migrate_node(struct migrate_work *w, uint16_t node, bg_errinfo *info)
 {
     char cursor[MIGRATE_CURSOR] = "0", earlier[MIGRATE_CURSOR] = "";
     uint32_t batches = 0;
+    uint64_t run = 0;
     bg_err err = BG_OK;
     do {
         struct migrate_batch batch;
         err = migrate_scan(w, node, cursor, &batch, info);
+        run = batches ? run : cluster_run_of(w->pair.source, node);
+        if (!err && run != cluster_run_of(w->pair.source, node)) {
+            err = error_fail(info, BG_EIO,
+                             "the source was restarted during the migration");
+        }
         err = err ? err : migrate_types(w, &batch, info);
         err = err ? err : migrate_batch_copy(w, &batch, info);
         memcpy(cursor, batch.cursor, sizeof cursor);
@@ -502,17 +510,29 @@ static int migrate_connect(const struct migrate_options *o, bool target,
     return cluster_open(&how, cluster, &why) ? say_error(name, &why) : CLI_OK;
 }
 
+/* Copies the filters of all nodes. Keys of a slot that has moved from one node to another may not
+ * have been on either node when it was scanned. */
+static bg_err migrate_nodes(struct migrate_work *w, bg_errinfo *info)
+{
+    uint16_t nodes[MAP_NODES], before[SHARD_SLOTS], after[SHARD_SLOTS];
+    bg_err err = cluster_read_owners(w->pair.source, before, info);
+    const size_t n = cluster_list_nodes(w->pair.source, nodes);
+    for (size_t i = 0; i < n && !err; i++) {
+        err = migrate_check_databases(w, nodes[i], info);
+        err = err ? err : migrate_node(w, nodes[i], info);
+    }
+    err = err ? err : cluster_read_owners(w->pair.source, after, info);
+    return err || memcmp(before, after, sizeof before) == 0
+               ? err
+               : error_fail(info, BG_EIO,
+                            "slots of the source have moved during the migration");
+}
+
 static int migrate_run(struct migrate_work *w)
 {
-    uint16_t nodes[MAP_NODES];
-    const size_t n = cluster_list_nodes(w->pair.source, nodes);
     bg_errinfo why;
-    bg_err err = BG_OK;
     progress_begin(&w->progress, "migrating");
-    for (size_t i = 0; i < n && !err; i++) {
-        err = migrate_check_databases(w, nodes[i], &why);
-        err = err ? err : migrate_node(w, nodes[i], &why);
-    }
+    const bg_err err = migrate_nodes(w, &why);
     progress_end(&w->progress);
     migrate_summarize(w);
     if (err == BG_ECANCELED || (!err && stop_wanted())) {

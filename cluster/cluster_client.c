@@ -441,6 +441,19 @@ size_t cluster_list_nodes(const struct cluster *c, uint16_t nodes[MAP_NODES])
     return n;
 }
 
+bg_err cluster_read_owners(struct cluster *c, uint16_t owners[SHARD_SLOTS],
+                           bg_errinfo *info)
+{
+    const bg_err err = cluster_find(c, info);
+    memcpy(owners, c->map.owner, sizeof c->map.owner);
+    return err;
+}
+
+uint64_t cluster_run_of(const struct cluster *c, uint16_t node)
+{
+    return c->map.nodes[node]->process.run;
+}
+
 /* Sends INFO to all nodes that own slots, and to their replicas. Returns the number of links
  * that could be opened. */
 static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],

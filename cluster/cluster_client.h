@@ -144,6 +144,14 @@ size_t cluster_nodes(const struct cluster *cluster);
  * keeps its number as long as the client is open. */
 size_t cluster_list_nodes(const struct cluster *cluster, uint16_t nodes[MAP_NODES]);
 
+/* Requests the current map, and copies the owner of each slot. Errors: same as cluster_open. */
+bg_err cluster_read_owners(struct cluster *cluster, uint16_t owners[SHARD_SLOTS],
+                           bg_errinfo *info);
+
+/* Returns the run ID of the server process that the client last connected to at a node, or 0 if it
+ * is unknown. */
+uint64_t cluster_run_of(const struct cluster *cluster, uint16_t node);
+
 /* Sends a request without a key, such as SCAN, to one node. Calls `told` once with the reply, which
  * may be an error. Retries if the connection fails or the node reports a transient error. Errors:
  * same as cluster_open. */

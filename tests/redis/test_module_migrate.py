@@ -523,6 +523,27 @@ def test_dumps_that_end_early(h):
         assert results == {"key": "failed"} and "BG.DUMP: the dump is incomplete or damaged" in messages, (results, messages)
 
 
+def test_source_that_changes(h):
+    """While the source is being scanned, it is restarted, or slots move between its nodes. The scan may have missed
+    keys, so the migration is not complete."""
+    scans = []
+
+    def scan(_):
+        scans.append(1)
+        return [b"7", [b"key"]] if len(scans) == 1 else Cut(b"") if len(scans) == 2 else [b"0", []]
+
+    with targets(h) as (s, _):
+        source = one_key(SCAN=scan, INFO=lambda _: b"run_id:" + (b"2" if len(scans) > 1 else b"1") * 40 + b"\r\n")
+        results, messages = migrate(source, s, expect=4)
+        assert results == {"key": "copied"} and "the source was restarted during the migration; run the same" in messages, messages
+        source = one_key(SCAN=lambda _: scans.clear() or [b"0", [b"key"]])
+        slots = [[0, 9999, [b"127.0.0.1", source.port]], [10000, 16383, [b"127.0.0.1", source.port]]]
+        moved = [slots[0], [10000, 16383, [b"127.0.0.1", one_key().port]]]
+        source.replies[b"CLUSTER"] = lambda _: slots if scans else moved
+        results, messages = migrate(source, s, expect=4)
+        assert results == {"key": "same"} and "slots of the source have moved during the migration; run the same" in messages, messages
+
+
 def test_password_options(h):
     with targets(h) as (s, module):
         assert "user u: no password is set: set --source-password-file" in migrate(h, s, "--source-user", "u", expect=2)[1]
