@@ -156,6 +156,7 @@ void ledger_release(enum ledger_part part, uint64_t bytes)
 static bool ledger_refuse(uint64_t bytes)
 {
     ledger_has_refused = true;
+    ledger_why[0] = 0;
     ledger_wanted = bytes ? bytes : 1;
     ledger_found = ledger_used();
     return false;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MI = 1 << 20 };
@@ -97,6 +98,39 @@ TEST(ledger__small_buffers_have_a_limit_of_their_own)
     CHECK(ledger_reserve_small(UINT64_C(1) << 50));
     ledger_release(LEDGER_BUFFERS, UINT64_C(1) << 50);
     CHECK_EQ(ledger_used(), 0);
+}
+
+static bool budget_refuses(struct ledger_budget *budget, uint64_t bytes,
+                           char why[LEDGER_WHY])
+{
+    (void)budget;
+    (void)snprintf(why, LEDGER_WHY, "the budget has no %llu bytes",
+                   (unsigned long long)bytes);
+    return false;
+}
+
+TEST(ledger__describes_the_last_refusal)
+{
+    char why[LEDGER_WHY];
+    struct ledger_budget budget = { .take = budget_refuses };
+    ledger_limit(16 * MI);
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI));
+    CHECK(ledger_set_budget(&budget) == NULL);
+    CHECK(!ledger_reserve(LEDGER_TRANSFERS, 7));
+    CHECK(ledger_set_budget(NULL) == &budget);
+    /* the refusal concerns another client, whose budget must not be described */
+    CHECK(!ledger_reserve(LEDGER_BUFFERS, 2 * MI));
+    CHECK(ledger_refusal(why));
+    CHECK_STR(why,
+              "cannot allocate 2097152 bytes (maxmemory: 16777216, in use: 15728640)");
+    CHECK(!ledger_refusal(why));
+    (void)ledger_set_budget(&budget);
+    CHECK(!ledger_reserve(LEDGER_TRANSFERS, 7));
+    (void)ledger_set_budget(NULL);
+    CHECK(ledger_refusal(why));
+    CHECK_STR(why, "the budget has no 7 bytes");
+    ledger_release(LEDGER_FILTERS, 15 * MI);
+    ledger_limit(0);
 }
 
 static _Atomic uint64_t most;
