@@ -76,7 +76,7 @@ struct backup {
     unsigned long files; /* number of the last file */
     bool again;          /* another round is necessary */
     uint64_t reversals;  /* according to the first page of the list (B1) */
-    uint64_t total;      /* number of filters according to INFO */
+    uint64_t hidden;     /* filters in the list that the user cannot read */
     char run[48]; /* run ID of the service; IDs of filters are unique within a run */
     uint64_t received;
     struct progress progress;
@@ -109,17 +109,12 @@ static int backup_read_info(struct backup *b)
         return code ? code : service_refused(b->link.how.nodes, item.text);
     }
     const bg_bytes version = service_field(item.text, "bloomgate_version"),
-                   run = service_field(item.text, "run_id"),
-                   keys = service_field(item.text, "db0");
+                   run = service_field(item.text, "run_id");
     (void)snprintf(b->run, sizeof b->run, "%.*s", (int)run.len, (const char *)run.data);
     (void)snprintf(b->set.version, sizeof b->set.version, "%.*s", (int)version.len,
                    (const char *)version.data);
     b->set.names_in_doubt =
         backup_number(service_field(item.text, "names_in_doubt")) != 0;
-    b->total =
-        keys.len > 5 /* db0:keys=7,expires=... */
-            ? backup_number((bg_bytes){ (const char *)keys.data + 5, keys.len - 5 })
-            : 0;
     return CLI_OK;
 }
 
@@ -181,8 +176,8 @@ static int list_invalid(const struct backup *b)
     return say_data("%s: BG.LIST: invalid reply", b->link.how.nodes);
 }
 
-/* Handles a reply: the next cursor, a list of filters, and the number of renames that moved a name
- * to an older filter. */
+/* Handles a reply: the next cursor, a list of filters, the number of renames that moved a name to
+ * an older filter, and the number of filters that the user cannot read. */
 static int list_page(struct backup *b, struct backup_set *before, bg_bytes reply,
                      char cursor[24])
 {
@@ -216,10 +211,12 @@ static int list_page(struct backup *b, struct backup_set *before, bg_bytes reply
             return say_full("out of memory");
         }
     }
-    const struct reply_item reversals = reply_next(reply, &at);
-    if (reversals.type != ':') {
+    const struct reply_item reversals = reply_next(reply, &at),
+                            hidden = reply_next(reply, &at);
+    if (reversals.type != ':' || hidden.type != ':') {
         return list_invalid(b);
     }
+    b->hidden = (first ? 0 : b->hidden) + (uint64_t)hidden.number;
     b->reversals = first ? (uint64_t)reversals.number : b->reversals;
     b->again = b->again || b->reversals != (uint64_t)reversals.number; /* (B1) */
     return CLI_OK;
@@ -271,7 +268,6 @@ static int list_read_once(struct backup *b, bool *restarted)
 {
     struct backup_set before = b->set;
     char cursor[24] = "0", run[sizeof b->run];
-    const uint64_t total = b->total;
     int code = CLI_OK;
     b->set.filters = NULL;
     b->set.count = b->set.room = 0;
@@ -292,8 +288,6 @@ static int list_read_once(struct backup *b, bool *restarted)
         list_drop(b, &listed);
         backup_free(&listed);
     }
-    /* The lower total, so that filters created or deleted meanwhile do not count as unreadable. */
-    b->total = b->total < total ? b->total : total;
     list_drop(b, &before);
     backup_free(&before);
     return code || *restarted ? code : list_check_names(b);
@@ -665,16 +659,16 @@ static int backup_report(const struct backup *b)
             "from the backup",
             b->set.service);
     }
-    if (b->total > b->set.count) {
+    if (b->hidden) {
         say_warning(
             "the user can read only %s of %s filters; the others are not in the "
             "backup",
-            COUNT_TEXT(b->set.count), COUNT_TEXT(b->total));
+            COUNT_TEXT(b->set.count), COUNT_TEXT(b->set.count + b->hidden));
     }
     say_note("%s: %s filters, %s, verified, in %s", b->dir, COUNT_TEXT(b->set.count),
              BYTES_TEXT(backup_bytes(&b->set)),
              SECONDS_TEXT(progress_seconds(&b->progress)));
-    return unknown || b->total > b->set.count ? CLI_NO : CLI_OK;
+    return unknown || b->hidden ? CLI_NO : CLI_OK;
 }
 
 static int backup_run(const struct backup_options *o, const char *dir)

@@ -9,9 +9,9 @@
  * BG.LIST also returns these numbers, as IDs. A renamed filter keeps its ID, so a client that
  * copies all filters can detect which filters it has already copied, even if they have been
  * renamed. Each reply includes the count of catalog_list, from which the client determines whether
- * its list of names is complete.
+ * its list of names is complete, and the number of filters that the user may not read.
  *
- * Users see only the names that they may read, so tenants cannot discover each other's filters.
+ * Users see only the names that they may read, so tenants cannot discover each other's names.
  */
 #include "config/users.h"
 #include "core/server.h"
@@ -33,13 +33,22 @@ struct scan {
     const bg_bytes *pattern, *type; /* NULL: any */
 };
 
+static bool scan_has_expired(const struct session *session, const struct entry *entry)
+{
+    const uint64_t expires = atomic_load(&entry->expires);
+    return expires && expires <= session->now;
+}
+
+static bool scan_may_read(const struct session *session, const struct entry *entry)
+{
+    return user_may_touch(session->client->user, catalog_name(entry), USER_READ);
+}
+
 static bool scan_takes(const struct session *session, const struct scan *scan,
                        const struct entry *entry)
 {
     const bg_bytes name = catalog_name(entry);
-    const uint64_t expires = atomic_load(&entry->expires);
-    if ((expires && expires <= session->now)
-        || !user_may_touch(session->client->user, name, USER_READ)) {
+    if (scan_has_expired(session, entry) || !scan_may_read(session, entry)) {
         return false;
     }
     const char *type = cmd_type_name(entry->object);
@@ -124,7 +133,12 @@ static void scan_names(struct request *request, bool whole)
             entries[i] = other;
         }
     }
-    reply_array(&request->reply, whole ? 3 : 2);
+    int64_t hidden = 0;
+    for (size_t i = found; i < n; i++) {
+        hidden += !scan_may_read(session, entries[i])
+                  && !scan_has_expired(session, entries[i]);
+    }
+    reply_array(&request->reply, whole ? 4 : 2);
     reply_bulk(&request->reply, cursor, buffer_digits(cursor, last));
     reply_array(&request->reply, found);
     for (size_t i = 0; i < n; i++) {
@@ -135,6 +149,7 @@ static void scan_names(struct request *request, bool whole)
     }
     if (whole) {
         reply_integer(&request->reply, (int64_t)reversals);
+        reply_integer(&request->reply, hidden);
     }
 }
 
