@@ -547,15 +547,26 @@ static uint64_t object_layers_of(const bg_filter *filter)
  * has its own handle and one for each part. */
 enum { OBJECT_SLOT = 1152, OBJECT_COUNTERS = 128, OBJECT_HANDLE = 1536 };
 
+/* Returns the number of a slot's counters: that of the CPUs, which the library rounds up to a power
+ * of two. */
+static uint64_t object_counters(void)
+{
+    static _Atomic uint64_t known; /* sysconf reads files */
+    uint64_t counted = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!counted) {
+        const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+        for (counted = 1; counted < 64 && (long)counted < cpus;) {
+            counted *= 2;
+        }
+        atomic_store_explicit(&known, counted, memory_order_relaxed);
+    }
+    return counted;
+}
+
 static uint64_t object_slot_overhead(const struct object *object)
 {
-    const long found = object_allocator(object) ? 1 : sysconf(_SC_NPROCESSORS_CONF);
-    const uint64_t cpus = found < 1 ? 1 : found > 64 ? 64 : (uint64_t)found;
-    uint64_t counted = 1; /* the library rounds up to a power of two */
-    while (counted < cpus) {
-        counted *= 2;
-    }
-    return OBJECT_SLOT + counted * OBJECT_COUNTERS;
+    const uint64_t counters = object_allocator(object) ? 1 : object_counters();
+    return OBJECT_SLOT + counters * OBJECT_COUNTERS;
 }
 
 uint64_t object_overhead(const struct object *object)
