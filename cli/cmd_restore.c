@@ -398,21 +398,26 @@ static uint64_t restore_now(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Deselects a filter that has expired. */
+static void restore_skip_expired(struct restore *r, size_t i)
+{
+    const struct backup_filter *f = &r->set.filters[i];
+    if (r->chosen[i] && f->expires && f->expires <= restore_now()) {
+        r->chosen[i] = false;
+        r->expired++;
+        say_note("%s: skipped, because it has expired", BACKUP_NAME_TEXT(f));
+    }
+}
+
 /* Deselects filters that have expired and, with --skip-existing, filters that exist in the service.
  * Returns an error if filters exist and neither --replace nor --skip-existing is set. */
 static int restore_find_existing(struct restore *r)
 {
-    const uint64_t now = restore_now();
     size_t exist = 0;
     for (size_t i = 0; i < r->set.count; i++) {
         const struct backup_filter *f = &r->set.filters[i];
         bool there = false;
-        const bool gone = f->expires && f->expires <= now;
-        if (r->chosen[i] && gone) {
-            r->chosen[i] = false;
-            r->expired++;
-            say_note("%s: skipped, because it has expired", BACKUP_NAME_TEXT(f));
-        }
+        restore_skip_expired(r, i);
         if (!r->chosen[i] || r->options->replace) {
             continue;
         }
@@ -443,6 +448,8 @@ static int restore_all(struct restore *r)
 {
     int code = CLI_OK;
     for (size_t i = 0; i < r->set.count; i++) {
+        restore_skip_expired(r,
+                             i); /* restoring the other filters may have taken long */
         const int one = r->chosen[i] ? one_restore(r, &r->set.filters[i]) : CLI_OK;
         r->failed += one != CLI_OK;
         code = one > code ? one : code;

@@ -346,6 +346,21 @@ def backup_through(p, proxy):
 
 
 @alone
+def test_a_filter_expires_during_the_restore(program):
+    """A filter that expires while other filters are restored is skipped, too."""
+    with Place(program) as p, Service(program).start() as a, Service(program).start() as b:
+        assert a.ask("BG.CREATE", "first", "CAPACITY", 100, "HASH", "fast") == "OK"
+        assert a.ask("BG.CREATE", "second", "CAPACITY", 100, "HASH", "fast") == "OK"
+        then = int(1000 * time.time()) + 4000
+        assert a.ask("PEXPIREAT", "second", then) == 1
+        p.backup(a)
+        proxy = Proxy(b, b"BG.LOAD", lambda: time.sleep(max(0, then / 1000 - time.time() + 0.1)))
+        text = p.restore(proxy)
+        assert "second: skipped, because it has expired" in text and "verified: 1 filters" in text and "expired: 1;" in text, text
+        assert b.ask("KEYS", "*") == [b"first"]
+
+
+@alone
 def test_a_name_moves_between_pages(program):
     """A name is in the backup even if it moves to an older filter while the list is read: from a page that has not been
     read yet to a page that has."""
