@@ -164,8 +164,7 @@ bg_err container_refuse_block(bg_errinfo *info, uint64_t offset, uint64_t block,
 bg_err container_state(bg_errinfo *info, bg_err code, uint64_t offset, const char *what,
                        const char *message, ...) __attribute__((format(printf, 5, 6)));
 
-/* Returns the size in bytes of the words in a file, including the padding between
- * parts. */
+/* Returns the size in bytes of the words in a file, including the padding after each part. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
 /* Converts an array of numbers from the machine's byte order to the file's byte order, or back. */
