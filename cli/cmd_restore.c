@@ -93,13 +93,16 @@ static int restore_refused(struct backup_filter *filter, bg_bytes text)
     return service_refused(BACKUP_NAME_TEXT(filter), text);
 }
 
-static void restore_drop(struct restore *r)
+static void restore_drop(struct restore *r, const struct backup_filter *filter)
 {
     const bg_bytes words[] = { link_word("DEL"), r->temporary };
-    struct reply_item item;
+    struct reply_item item = { 0 };
     /* After a signal, requests on this connection are canceled, so open another one. */
-    if (r->temporary.len && (!stop_wanted() || service_reopen(&r->link) == CLI_OK)) {
-        (void)restore_request(r, words, 2, &item);
+    if (r->temporary.len
+        && ((stop_wanted() && service_reopen(&r->link) != CLI_OK)
+            || restore_request(r, words, 2, &item) || item.type == '-')) {
+        say_warning("the filter %s%s may remain in the service; drop it",
+                    BACKUP_NAME_TEXT(filter), r->suffix);
     }
     r->temporary.len = 0;
 }
@@ -353,7 +356,7 @@ static int one_restore(struct restore *r, struct backup_filter *filter)
                           BACKUP_NAME_TEXT(filter));
     }
     if (code) {
-        restore_drop(r);
+        restore_drop(r, filter);
     } else {
         r->restored += complete;
         r->unknown += !complete;

@@ -681,6 +681,7 @@ def test_permissions(program):
     """Passwords, users without permissions, and users that see only some filters."""
     lines = (f"user default on >{PASSWORD} +@all ~*", "user shop on >shop +@read +@write +@connection +info ~shop:*",
              "user none on >none +ping", "user saver on >saver +bg.list +bg.dump +info %R~*",  # as in docs/operations.md
+             "user keeper on >keeper +bg.load +bg.digest +exists +renamenx +info ~*",
              "user loader on >loader +bg.load +bg.digest +del +exists +rename +renamenx +pexpireat +info ~*", "protected no")
     with Place(program) as p, Service(program, *lines).start() as a:
         with a.connect() as c:
@@ -708,6 +709,14 @@ def test_permissions(program):
                 assert c.ask("AUTH", PASSWORD) == "OK"
                 c.ask("FLUSHALL")
             p.restore(b, "--user", "loader", BLOOMGATE_PASSWORD="loader")
+            text = p.restore(b, "other", "--user", "keeper", expect=1, BLOOMGATE_PASSWORD="keeper")
+            assert "may remain" not in text, text
+            with b.connect() as c:
+                assert c.ask("AUTH", PASSWORD) == "OK"
+                c.ask("FLUSHALL")
+                text = p.restore(b, "other", "--user", "keeper", expect=3, BLOOMGATE_PASSWORD="keeper")  # cannot set the expiry
+                left, = c.ask("KEYS", "*")
+                assert f"warning: the filter {left.decode()} may remain in the service; drop it" in text, text
 
 
 @alone
