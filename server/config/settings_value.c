@@ -80,6 +80,17 @@ static void settings_value_cut(char *text, size_t room)
     memcpy(text + n, " ...", sizeof " ...");
 }
 
+void settings_explain(char why[SETTINGS_WHY], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(why, SETTINGS_WHY, format, arguments);
+    va_end(arguments);
+    if (length >= SETTINGS_WHY) {
+        settings_value_cut(why, SETTINGS_WHY);
+    }
+}
+
 __attribute__((format(printf, 4, 0))) static void
 settings_value_tell(struct settings_draft *draft, bool mistake, const char *where,
                     const char *format, va_list arguments)
@@ -393,7 +404,7 @@ static bool settings_gate_word(struct gate_settings *gate, const char *word,
 void settings_join(char why[SETTINGS_WHY], const char *message)
 {
     const size_t used = strlen(why), n = strlen(message);
-    if (used + n + 2 < SETTINGS_WHY) {
+    if (!strstr(why, message) && used + n + 2 < SETTINGS_WHY) {
         char *to = stpcpy(why + used, used ? "; " : "");
         memcpy(to, message, n + 1);
     }

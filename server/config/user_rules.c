@@ -410,7 +410,7 @@ struct user *user_create(const struct user_commands *commands,
         }
     }
     if (*all) {
-        (void)snprintf(why, SETTINGS_WHY, "user %.60s: %.900s", words[0], all);
+        settings_explain(why, "user %.60s: %s", words[0], all);
         user_free(user);
         return NULL;
     }

@@ -210,8 +210,7 @@ static bool users_draft_add(struct users_draft *draft, const char *const *words,
         user = user_create(&users->commands, &users->rates, words, count, users_mark,
                            users, why);
         if (!user) {
-            (void)snprintf(draft->why, SETTINGS_WHY, "%.500s%s%.500s", where,
-                           *where ? ": " : "", why);
+            settings_explain(draft->why, "%s%s%s", where, *where ? ": " : "", why);
             return false;
         }
     }

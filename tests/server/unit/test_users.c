@@ -300,6 +300,23 @@ TEST(rules__mistakes)
     CHECK(!load(long_rule));
 }
 
+/* A word is reported once, even if it is repeated, and a long message ends after a whole word. */
+TEST(rules__many_mistakes)
+{
+    char line[1200] = "user a";
+    for (size_t i = 0; i < 40; i++) {
+        (void)snprintf(line + strlen(line), sizeof line - strlen(line),
+                       " hunter2 +nothing-%02zu", i);
+    }
+    begin("user keeper on >p +ping");
+    CHECK(!load(line));
+    const size_t n = strlen(why);
+    CHECK(n > 900
+          && (strcmp(why + n - 7, " bf.add") == 0 || strcmp(why + n - 4, " ...") == 0));
+    const char *hidden = strstr(why, "hidden");
+    CHECK(hidden && !strstr(hidden + 1, "hidden"));
+}
+
 TEST(rules__reset)
 {
     begin("user u on >p +@all allkeys rate=1 reset on >q +ping");
