@@ -142,8 +142,11 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct check *c = flow->context;
     c->selected += chunk->selected;
-    if (c->options->count || c->options->common.quiet) {
-        return !(c->options->common.quiet && c->selected) || flow_fail(flow, CLI_OK);
+    if (c->options->count) {
+        return true;
+    }
+    if (c->options->common.quiet) {
+        return !c->selected || flow_fail(flow, CLI_OK);
     }
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
@@ -220,8 +223,8 @@ const struct command command_check = {
         "the filter, or, with -v, those whose key is definitely not in it. Lines are "
         "printed unchanged and in order.\n\nFILTER may be a bloomgate file or a file "
         "written by other software (--format). Exit code: 0 if a line was selected, "
-        "1 if none was, higher on errors. With -q, nothing is printed, and the "
-        "command exits at the first selected line.",
+        "1 if none was, higher on errors. With -q, but without -c, nothing is "
+        "printed, and the command exits at the first selected line.",
     .size = sizeof(struct check_options),
     .arguments = { 1, COMMAND_ANY, "missing argument FILTER" },
     .uses = { OPT_GROUP("Checking", check_table),

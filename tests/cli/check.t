@@ -38,3 +38,7 @@ $ seq 5000 > many; head -1000 many | bloomgate build -q -t 1 -n 1000 over.bg; bl
 5000
 5000
 ! bloomgate check: over.bg: holds more keys than its capacity of 1,000, so its false-positive rate is 80.2% (target 1%); build a larger filter
+
+# With -c, -q prints the number of all selected lines. Without -c, it prints nothing.
+$ seq 1000000 > million; bloomgate build -q million.bg million; bloomgate check -q -c million.bg million; bloomgate check -q million.bg million
+1000000
