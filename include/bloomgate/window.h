@@ -72,8 +72,9 @@ typedef struct bg_window_options {
     uint32_t
         generations; /* 2 to 64 (aged: 2 to about 52, depending on the rate); 0 selects
                         8 */
-    uint32_t kind; /* Bloom kind of a generation; 0 selects blocked. Must be 0 for aged
-                      windows */
+    /* Bloom kind of a generation; 0 selects blocked, or classic if blocked filters cannot
+     * reach the rate. Must be 0 for aged windows. */
+    uint32_t kind;
     uint64_t length; /* length of the window in clock ticks */
     uint64_t count;  /* length of the window in adds */
     uint64_t (*clock)(

@@ -45,15 +45,20 @@ static bool generations_allows(const struct bgi_kind *kind)
            && !kind->state_bytes;
 }
 
-static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
-                                bg_errinfo *info)
+static double generations_part_rate(const bg_spec *spec,
+                                    const struct window_shape *shape, double share)
+{
+    return -expm1(log1p(-spec->rate * share) / shape->generations);
+}
+
+static bg_err generations_solve_kind(const bg_spec *spec, uint32_t kind,
+                                     struct window_shape *shape, bg_errinfo *info)
 {
     bg_spec part = *spec;
-    uint32_t kind = spec->window ? spec->window->kind : 0;
-    part.kind = kind ? kind : BG_KIND_BLOCKED;
+    part.kind = kind;
     part.items = shape->period_items;
     double share = shape->layers ? (double)OVERFLOW_OWN / OVERFLOW_PARTS : 1;
-    part.rate = -expm1(log1p(-spec->rate * share) / shape->generations);
+    part.rate = generations_part_rate(spec, shape, share);
     part.max_bytes = 0;
     part.window = NULL;
     bg_err err = bgi_solve(&part, 1, &shape->part, info);
@@ -63,6 +68,29 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
     if (!generations_allows(shape->part.kind)) {
         return bgi_err(info, BG_ENOTSUP, "window.kind", "a Bloom kind", "%s",
                        bg_kind_name(shape->part.kind->id));
+    }
+    if (shape->layers
+        && overflow_rate(shape, (double)spec->items)
+               > generations_part_rate(spec, shape, 1)) {
+        return bgi_err(
+            info, BG_ENOTSUP, "rate",
+            "a rate that the window can reach if all keys arrive in one period",
+            "%g for %llu items", spec->rate, (unsigned long long)spec->items);
+    }
+    return BG_OK;
+}
+
+static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
+                                bg_errinfo *info)
+{
+    const uint32_t kind = spec->window ? spec->window->kind : 0;
+    bg_err err =
+        generations_solve_kind(spec, kind ? kind : BG_KIND_BLOCKED, shape, info);
+    if (err == BG_ENOTSUP && !kind) { /* blocked filters cannot reach very low rates */
+        err = generations_solve_kind(spec, BG_KIND_CLASSIC, shape, info);
+    }
+    if (err) {
+        return err;
     }
     uint64_t bytes = 0;
     shape->places = shape->generations + 1;

@@ -49,9 +49,11 @@ static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
            && overflow_is_due(shape, level, geometry);
 }
 
+/* Returns the logarithm of the probability that a filter with n keys excludes an absent key. Very
+ * low rates would be lost in the probability itself. */
 static double overflow_right(const struct bgi_geometry *g, double n)
 {
-    return 1 - fmin(bgi_kind_rate(g->kind, g->units, g->k, n), 1 - 1e-12);
+    return log1p(-fmin(bgi_kind_rate(g->kind, g->units, g->k, n), 1 - 1e-12));
 }
 
 double overflow_rate(const struct window_shape *shape, double n)
@@ -62,14 +64,14 @@ double overflow_rate(const struct window_shape *shape, double n)
     for (uint32_t level = 1; rest > 0; level++) {
         struct bgi_geometry g;
         if (!overflow_geometry(shape, level, &g)) {
-            return 1 - overflow_right(&shape->part, n);
+            return -expm1(overflow_right(&shape->part, n));
         }
         double some =
             level < shape->layers ? fmin(rest, ldexp(share, (int)level)) : rest;
-        right *= overflow_right(&g, some);
+        right += overflow_right(&g, some);
         rest -= some;
     }
-    return 1 - right;
+    return -expm1(right);
 }
 
 /* ---- The table ------------------------------------------------------------------- */

@@ -203,7 +203,7 @@ Alternatives if:
   - all keys are known in advance: ribbon needs 3.2 MiB, 29% less; no keys can be added later
   - keys have to be deleted: cuckoo needs 4.0 MiB, 12% less
   - the number of keys is unknown: scalable needs 10.8 MiB, 136% more; it grows
-  - keys have to expire: window needs 18.0 MiB, 293% more
+  - keys have to expire: window needs 6.6 MiB, 44% more
   - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 0.0515% false
     positives, over 1000 times as many
 $ bloomgate plan -n 1M -p 1e-12 --kind split
@@ -212,10 +212,11 @@ $ bloomgate plan -n 1M -p 1e-12 --kind split
 $ bloomgate plan -n 1M -p 1e-30
 1,000,000 keys, false-positive rate at most 1.00e-28%
 |
-                       bits          false      at 2x     at  fits  lines
-kind             size  /key   k  positives   the keys    10x  into   read
-classic      18.4 MiB   154  64  9.98e-29%  1.23e-14%  36.3%  L3       64
-partitioned  18.4 MiB   154  64  9.92e-29%  1.22e-14%  36.2%  L3       64
+                       bits          false      at 2x         at  fits  lines
+kind             size  /key   k  positives   the keys        10x  into   read
+classic      18.4 MiB   154  64  9.98e-29%  1.23e-14%      36.3%  L3       64
+partitioned  18.4 MiB   154  64  9.92e-29%  1.22e-14%      36.2%  L3       64
+window       24.7 MiB   207  64  8.73e-29%  8.73e-29%  3.07e-18%  L3      512
 |
 Not possible:
   blocked      --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
@@ -227,13 +228,13 @@ Not possible:
   fuse         --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
   ribbon       --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
   scalable     --rate: 1.024e-31 for 1000000 items needs more than 1024 bits per key
-  window       --rate: 1.09375e-31 for 142858 items needs more than 1024 bits per key
 |
 Use classic, which reads up to 64 cache lines per lookup: a blocked filter would exceed the limits;
   18.4 MiB, 9.98e-29% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
 Alternatives if:
+  - keys have to expire: window needs 24.7 MiB, 34% more
   - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 1.23e-14%
     false positives, over 1000 times as many
 

@@ -87,6 +87,34 @@ TEST(window_burst__all_keys_in_one_period_keep_the_rate)
     }
 }
 
+/* Blocked filters cannot reach the rates of such windows and their layers. By default, classic
+ * filters are used. */
+TEST(window_burst__very_low_rates_are_kept)
+{
+    static const uint32_t generations[] = { 2, 8, 64 };
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        for (double rate = 1e-6; rate > 1e-12; rate /= 10) {
+            bg_plan plan;
+            bg_filter *filter = make(generations[i], 0, rate, 0, &plan);
+            (void)add_range(filter, 0, ITEMS);
+            const bg_filter_info info = info_of(filter);
+            CHECK(info.rate <= rate);
+            CHECK_EQ(bg_filter_health(&info), BG_HEALTH_FINE);
+            CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
+            bg_filter_free(filter);
+        }
+    }
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *none = NULL;
+    options.kind = BG_KIND_BLOCKED;
+    spec.kind = BG_KIND_WINDOW;
+    spec.items = ITEMS;
+    spec.rate = 1e-8;
+    spec.window = &options;
+    CHECK_EQ(bg_filter_create(&spec, &none, NULL), BG_ENOTSUP);
+}
+
 static bg_filter *make_aged(uint32_t generations, uint32_t k, uint64_t items)
 {
     bg_window_options options = BG_WINDOW_OPTIONS_INIT;
