@@ -90,6 +90,7 @@ struct migrate_work {
     struct migrate_pair pair;
     const struct migrate_options *options;
     uint64_t counts[MIGRATE_RESULTS], bytes;
+    uint64_t hidden; /* filters of the source that the user may not read */
     struct migrate_skipped skipped[MIGRATE_TYPES];
     size_t types;
     struct progress progress;
@@ -451,6 +452,56 @@ static bg_err migrate_check_databases(struct migrate_work *w, uint16_t node,
     return err;
 }
 
+/* A page of BG.LIST, whose last number is the number of filters that the user may not read. */
+struct migrate_list {
+    char cursor[MIGRATE_CURSOR]; /* of the next page; "0" at the end */
+    uint64_t hidden;
+    bool refused;
+};
+
+static void migrate_parse_list(void *context, bg_bytes reply)
+{
+    struct migrate_list *list = context;
+    size_t at = 0;
+    const struct reply_item top = reply_next(reply, &at);
+    const bool is_list = top.type == '*' && top.number == 4;
+    const struct reply_item next = is_list ? reply_next(reply, &at) : top;
+    memcpy(list->cursor, "0", sizeof "0");
+    list->refused = top.type == '-' && reply_begins(top.text, "NOPERM");
+    if (!is_list || next.type != '$' || next.null
+        || next.text.len >= sizeof list->cursor) {
+        return; /* only the service has this command */
+    }
+    memcpy(list->cursor, next.text.data, next.text.len);
+    list->cursor[next.text.len] = 0;
+    struct reply_item last = next;
+    while (at < reply.len) {
+        last = reply_next(reply, &at);
+    }
+    list->hidden += last.type == ':' && last.number > 0 ? (uint64_t)last.number : 0;
+}
+
+/* Counts the filters of a node that SCAN hides from the user. */
+static bg_err migrate_count_hidden(struct migrate_work *w, uint16_t node,
+                                   bg_errinfo *info)
+{
+    struct migrate_list list = { .cursor = "0" };
+    bg_err err = BG_OK;
+    uint32_t pages = 0;
+    do {
+        const bg_bytes words[] = { link_word("BG.LIST"), link_word(list.cursor),
+                                   link_word("COUNT"), link_word("10000") };
+        err = cluster_call_node(w->pair.source, node, words, 4, migrate_parse_list,
+                                &list, info);
+    } while (!err && strcmp(list.cursor, "0") != 0 && ++pages < MIGRATE_SCANS);
+    if (!err && list.refused) {
+        say_warning("cannot check whether the user may read all filters of the source; "
+                    "allow the user to run BG.LIST");
+    }
+    w->hidden += list.hidden;
+    return err;
+}
+
 static void migrate_probed(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct reply_item item = reply_first(reply);
@@ -520,6 +571,7 @@ static bg_err migrate_nodes(struct migrate_work *w, bg_errinfo *info)
     for (size_t i = 0; i < n && !err; i++) {
         err = migrate_check_databases(w, nodes[i], info);
         err = err ? err : migrate_node(w, nodes[i], info);
+        err = err || w->options->match ? err : migrate_count_hidden(w, nodes[i], info);
     }
     err = err ? err : cluster_read_owners(w->pair.source, after, info);
     return err || memcmp(before, after, sizeof before) == 0
@@ -542,6 +594,11 @@ static int migrate_run(struct migrate_work *w)
     if (err) {
         return say_failed(say_code(err), "%s; run the same command again to resume",
                           why.message);
+    }
+    if (w->hidden) {
+        return say_data(
+            "filters that were not copied because the user may not read them: %s",
+            COUNT_TEXT(w->hidden));
     }
     return w->counts[MIGRATE_FAILED]    ? CLI_DATA
            : w->counts[MIGRATE_DIFFERS] ? CLI_NO

@@ -523,6 +523,21 @@ def test_dumps_that_end_early(h):
         assert results == {"key": "failed"} and "BG.DUMP: the dump is incomplete or damaged" in messages, (results, messages)
 
 
+def test_filters_that_the_user_may_not_read(h):
+    """The service hides filters from users that may not read them. The command copies the others, and fails."""
+    users = "user default on nopass +@all ~*", "user shop on >shop +@read +@connection +info +cluster ~shop:*"
+    with service.Service(redis_host.OPTIONS.service, *users) as source, service.Service(redis_host.OPTIONS.service) as s:
+        for name in "shop:1", "shop:2", "other":
+            assert source.ask("BG.CREATE", name, "CAPACITY", 100, "HASH", "fast") == "OK"
+        assert source.ask("BG.CREATE", "expired", "CAPACITY", 100, "HASH", "fast") == "OK" and source.ask("PEXPIRE", "expired", 1) == 1
+        shop = {"BLOOMGATE_SOURCE_PASSWORD": "shop"}
+        results, messages = migrate(source, s, "--source-user", "shop", env=shop, expect=3)
+        assert results == {"shop:1": "copied", "shop:2": "copied"} and "because the user may not read them: 1" in messages, (results, messages)
+        migrate(source, s, "--source-user", "shop", "--match", "shop:*", env=shop)
+        results, messages = migrate(source, s)
+        assert results == {"shop:1": "same", "shop:2": "same", "other": "copied"}, (results, messages)
+
+
 def test_source_that_changes(h):
     """While the source is being scanned, it is restarted, or slots move between its nodes. The scan may have missed
     keys, so the migration is not complete."""
