@@ -220,8 +220,8 @@ void settings_listen(struct settings_store *store, settings_apply *apply,
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
 /* Formats a message. A message that does not fit ends after a whole word, with "...". */
-__attribute__((format(printf, 2, 3))) void
-settings_explain(char why[SETTINGS_WHY], const char *format, ...);
+__attribute__((format(printf, 2, 3))) void settings_explain(char why[SETTINGS_WHY],
+                                                            const char *format, ...);
 
 /* Appends a message to others, separated by a semicolon. Leaves out a message that is already
  * there, or does not fit. */

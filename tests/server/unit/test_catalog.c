@@ -688,11 +688,14 @@ TEST(catalog__what_is_held_stays)
 /* Returns the number of read calls of this process so far, or 0 if it is unknown. */
 static uint64_t reads(void)
 {
-    unsigned long long n = 0;
+    static const char name[] = "syscr: ";
+    uint64_t n = 0;
     char line[80];
     FILE *file = fopen("/proc/self/io", "r");
     while (file && fgets(line, sizeof line, file)) {
-        (void)sscanf(line, "syscr: %llu", &n);
+        if (strncmp(line, name, strlen(name)) == 0) {
+            n = strtoull(line + strlen(name), NULL, 10);
+        }
     }
     if (file) {
         (void)fclose(file);
