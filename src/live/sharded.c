@@ -572,12 +572,16 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
         return err;
     }
     assert(s);
+    uint64_t canaries = 0;
     for (uint32_t i = 0; i < count; i++) {
         s->shards[i] = shards[i];
         s->filter.design_items += shards[i]->design_items;
         s->filter.degraded |= shards[i]->degraded;
-        s->filter.canaries += shards[i]->canaries;
+        canaries += shards[i]->canaries;
     }
+    /* Files with more canaries are refused. The other canaries are counted as keys. */
+    s->filter.canaries =
+        (uint32_t)(canaries < BGI_CANARIES_MAX ? canaries : BGI_CANARIES_MAX);
     s->filter.design_rate = shards[0]->design_rate;
     *filter = &s->filter;
     return BG_OK;

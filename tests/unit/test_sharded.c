@@ -6,7 +6,10 @@
 #include "support/check.h"
 #include "support/filters.h"
 
+#include "live/sharded.h"
+
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEYS = 5000, ROUNDS = 3 };
@@ -197,6 +200,35 @@ TEST(sharded__has_space_for_canaries)
         CHECK(info.rate <= 1.2 * info.design_rate);
         bg_filter_free(filter);
     }
+}
+
+/* A file records at most 65,536 canaries. Joining more shards than that allows must not create a
+ * filter whose file cannot be opened. */
+TEST(sharded__joins_any_number_of_canaries)
+{
+    enum { SHARDS = 4200, EACH = 16 };
+    static bg_filter *shards[SHARDS];
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_REGISTER;
+    spec.items = 1;
+    spec.rate = 0.1;
+    spec.canaries = EACH;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        shards[i] = must_create(&spec);
+        CHECK_OK(bg_filter_add_u64(shards[i], i, NULL));
+    }
+    bg_filter *joined = NULL, *back = NULL;
+    CHECK_OK(bgi_sharded_join(shards, SHARDS, &joined, NULL));
+    size_t n = 0;
+    CHECK_OK(bg_encode(joined, NULL, NULL, 0, &n, NULL));
+    void *bytes = malloc(n);
+    CHECK(bytes != NULL);
+    CHECK_OK(bg_encode(joined, NULL, bytes, n, &n, NULL));
+    CHECK_OK(bg_decode(bytes, n, NULL, &back, NULL));
+    CHECK(bg_filter_equal(joined, back));
+    free(bytes);
+    bg_filter_free(back);
+    bg_filter_free(joined);
 }
 
 /* If a limit is lower than the number of shards, it is not divided down to 0, which would mean no
