@@ -158,8 +158,10 @@ static void settings_line_read(struct settings_draft *draft, char **arguments,
         } else if (strncmp(argument, "--", 2) == 0) {
             i += settings_line_option(draft, arguments + i, count - i);
         } else {
-            settings_mistake(draft, "command line",
-                             "found '%.80s', expected --OPTION VALUE", argument);
+            settings_mistake(
+                draft, "command line", "found '%.80s', expected --OPTION VALUE%s",
+                argument,
+                *argument == '-' ? "" : "; use --config FILE, or put FILE first");
             i++;
         }
     }

@@ -62,6 +62,7 @@ static void settings_check_network(struct settings_draft *draft, bool whole)
                   { "tls-port", s->tls_port },
                   { "http-port", s->http_port },
                   { "https-port", s->https_port } };
+    struct stat info;
     bool any = *s->unixsocket != 0;
     for (size_t i = 0; i < 4; i++) {
         any = any || ports[i].port;
@@ -89,6 +90,10 @@ static void settings_check_network(struct settings_draft *draft, bool whole)
                          "unixsocket: the path has %zu bytes (maximum: %zu)",
                          strlen(s->unixsocket),
                          sizeof((struct sockaddr_un *)0)->sun_path - 1);
+    } else if (*s->unixsocket && stat(s->unixsocket, &info) == 0
+               && !S_ISSOCK(info.st_mode)) {
+        settings_mistake(draft, settings_where(draft, "unixsocket"),
+                         "unixsocket: %s exists and is not a socket", s->unixsocket);
     }
     if (!any && whole) {
         settings_mistake(

@@ -138,6 +138,7 @@ def files_are_checked_without_creating_them():
                  ({"dir": path("file/data")}, ["dir: cannot create "]),
                  ({"dir": path("file")}, ["dir: found "]),
                  ({"dir": path("shared")}, ["not world-writable"]),
+                 ({"unixsocket": path("file")}, ["unixsocket: ", "exists and is not a socket"]),
                  ({"keyring": path("file")}, ["keyring: cannot open "]),
                  ({"keyring": path("open")}, ["keyring: cannot open "]),
                  ({"keyring": path("file/keyring")}, ["keyring: cannot "]),

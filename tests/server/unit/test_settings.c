@@ -635,8 +635,10 @@ TEST(line__mistakes)
     refused(
         "d|--port=x", SETTINGS_USAGE,
         "bloomgated: command line: port: found 'x', expected a whole number from 0 to 65535\n" TRY);
-    refused("d|--port=1|stray", SETTINGS_USAGE,
-            "bloomgated: command line: found 'stray', expected --OPTION VALUE\n" TRY);
+    refused(
+        "d|--port=1|stray", SETTINGS_USAGE,
+        "bloomgated: command line: found 'stray', expected --OPTION VALUE; use --config "
+        "FILE, or put FILE first\n" TRY);
     refused("d|-x", SETTINGS_USAGE,
             "bloomgated: command line: found '-x', expected --OPTION VALUE\n" TRY);
     refused("d|-c", SETTINGS_USAGE,
@@ -831,7 +833,9 @@ TEST(check__addresses_and_ports)
     CHECK_STR(whole("port 0\nhttp-port 0"),
               "nothing to listen on: set port, tls-port, http-port, https-port or "
               "unixsocket\n");
-    CHECK_STR(whole("port 0\nhttp-port 0\nunixsocket /tmp/x"), "");
+    CHECK_STR(whole("port 0\nhttp-port 0\nunixsocket /nowhere/x"), "");
+    CHECK_STR(whole("unixsocket /dev/null"),
+              "conf:1: unixsocket: /dev/null exists and is not a socket\n");
     char text[300] = "unixsocket /";
     memset(text + 12, 'x', 107);
     CHECK_STR(whole(text),
