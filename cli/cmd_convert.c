@@ -163,6 +163,8 @@ static int convert_filter(const struct convert_options *o, const char *from,
 
 /* ---- Keys to filters ------------------------------------------------------------------------- */
 
+enum { CONVERT_FEW = 100 }; /* keys; the rate of smaller filters varies widely */
+
 struct convert_keys {
     bg_foreign *foreign;
     const char *path;
@@ -224,6 +226,23 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
                : CLI_OK;
 }
 
+/* Refuses a filter with as many keys as planned whose rate is far above the requested rate, because
+ * the format limits its size. With few keys, the rate can be high by chance. Returns an exit code.
+ */
+static int convert_check_size(const struct convert_options *o, uint64_t keys,
+                              double rate)
+{
+    const double requested = convert_rate(o);
+    if (rate < 1
+        && (keys < CONVERT_FEW || !filter_rate_is_excessive(rate, requested))) {
+        return CLI_OK;
+    }
+    return say_full("the filter would have a false-positive rate of %s, because of the "
+                    "sizes that the format %s allows; split the keys, or use another "
+                    "format",
+                    RATE_OF_TEXT(rate, requested), filter_formats[o->to]);
+}
+
 /* Refuses a filter whose rate is far above the requested rate, because there are more keys than
  * --items specifies. Warns about a smaller difference. Returns an exit code. */
 static int convert_check_rate(const struct convert_options *o,
@@ -231,9 +250,12 @@ static int convert_check_rate(const struct convert_options *o,
 {
     bg_foreign_info info = { .struct_size = sizeof info };
     const double requested = convert_rate(o);
-    if (k->keys <= o->items || bg_foreign_get_info(k->foreign, &info)
+    if (bg_foreign_get_info(k->foreign, &info)
         || bg_health_of_rate(info.rate, requested) == BG_HEALTH_FINE) {
         return CLI_OK;
+    }
+    if (k->keys <= o->items) {
+        return convert_check_size(o, k->keys, info.rate);
     }
     if (filter_rate_is_excessive(info.rate, requested)) {
         const struct filter_excess excess = { info.rate, requested, o->items, k->keys };

@@ -50,6 +50,10 @@ $ bloomgate convert --from-keys keys --items 700 --to guava few.bf; bloomgate co
 ! bloomgate convert: few.bf: guava, 1,000 keys
 ! bloomgate convert: the filter would have a false-positive rate of 56.3% (target 1%), because it was planned for 300 keys, and 1,000 were read; increase --items to the number of distinct keys
 ! ls: cannot access 'fewer.bf': No such file or directory
+$ seq 200000 > large; bloomgate convert --from-keys large --items 200000 --to bip37 large.out; echo a | bloomgate convert --from-keys - --items 1 --rate 10% --to bip37 large.out; ls large.out; rm large
+! bloomgate convert: the filter would have a false-positive rate of 100% (target 1%), because of the sizes that the format bip37 allows; split the keys, or use another format
+! bloomgate convert: the filter would have a false-positive rate of 100% (target 10%), because of the sizes that the format bip37 allows; split the keys, or use another format
+! ls: cannot access 'large.out': No such file or directory
 $ cat keys | bloomgate convert -q --from-keys - --items 1000 --to go piped; cmp piped go.out
 $ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 --from-keys k2 --items 1000 --to go parts; cmp parts go.out
 $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
