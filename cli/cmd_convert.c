@@ -281,8 +281,8 @@ static int convert_keys(const struct convert_options *o, const char *to)
     code = code ? code : convert_check_rate(o, &k);
     code = code ? code : foreign_save(k.foreign, to);
     if (!code) {
-        say_note("%s: %s, %s keys", spool_target_name(to), filter_formats[o->to],
-                 COUNT_TEXT(k.keys));
+        say_note("%s: %s, %s key%s", spool_target_name(to), filter_formats[o->to],
+                 COUNT_TEXT(k.keys), k.keys == 1 ? "" : "s");
     }
     bg_foreign_free(k.foreign);
     return code;

@@ -496,11 +496,12 @@ static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_
 static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
 {
     char wrong[2 * NUMBER_TEXT];
-    say_note(
-        "%s lines, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
-        COUNT_TEXT(d->lines), COUNT_TEXT(d->drops.unique), COUNT_TEXT(dedup_dropped(d)),
-        d->options->duplicates ? "seen before" : "dropped", dedup_show_wrong(d, wrong),
-        bg_kind_name(info->kind), BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
+    say_note("%s line%s, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
+             COUNT_TEXT(d->lines), d->lines == 1 ? "" : "s",
+             COUNT_TEXT(d->drops.unique), COUNT_TEXT(dedup_dropped(d)),
+             d->options->duplicates ? "seen before" : "dropped",
+             dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
+             BYTES_TEXT(bg_filter_size_bytes(d->seen.filter)));
     if (filter_misses_rate(info)) {
         say_warning("the filter %s; new lines are wrongly dropped at that rate",
                     filter_show_rate(info, (char[FILTER_RATE_TEXT]){ "" }));

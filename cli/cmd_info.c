@@ -227,11 +227,12 @@ static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 
 static void info_design(uint64_t items, double rate)
 {
+    const char *plural = items == 1 ? "" : "s";
     if (items && rate > 0) {
-        info_row("designed for", "%s keys at a rate of %s", COUNT_TEXT(items),
+        info_row("designed for", "%s key%s at a rate of %s", COUNT_TEXT(items), plural,
                  RATE_TEXT(rate));
     } else if (items) {
-        info_row("designed for", "%s keys", COUNT_TEXT(items));
+        info_row("designed for", "%s key%s", COUNT_TEXT(items), plural);
     }
 }
 

@@ -315,7 +315,7 @@ static void report_heading(const struct plan_rows *plans)
 {
     const bg_plan_request *ask = &plans->ask;
     char text[NUMBER_TEXT];
-    printf("%s keys", COUNT_TEXT(ask->spec.items));
+    printf("%s key%s", COUNT_TEXT(ask->spec.items), ask->spec.items == 1 ? "" : "s");
     if (ask->growth > 1) {
         const double grown = (double)ask->spec.items * ask->growth;
         printf(", growing to %s", COUNT_TEXT((uint64_t)grown));

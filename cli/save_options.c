@@ -68,9 +68,10 @@ void saving_tell(const bg_filter *filter, const char *path, const char *fix)
     if (bg_filter_get_info(filter, &info)) {
         return;
     }
-    say_note("%s: %s, about %s keys, %s, false-positive rate %s",
-             spool_target_name(path), bg_kind_name(info.kind),
-             COUNT_TEXT((uint64_t)(info.items.value + 0.5)), BYTES_TEXT(info.bytes),
+    const uint64_t keys = (uint64_t)(info.items.value + 0.5);
+    say_note("%s: %s, about %s key%s, %s, false-positive rate %s",
+             spool_target_name(path), bg_kind_name(info.kind), COUNT_TEXT(keys),
+             keys == 1 ? "" : "s", BYTES_TEXT(info.bytes),
              RATE_OF_TEXT(info.rate, info.design_rate));
     saving_warn(&info, fix);
 }

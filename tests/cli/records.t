@@ -57,7 +57,7 @@ $ python3 -c "import os, time; [(os.write(1, bytes([b])), time.sleep(.001)) for 
 $ printf '\xef\xbb\xbf"x\ny"\n"7"\n' | bloomgate dedup --csv --as int64 --skip-invalid; printf '\xef\xbb\xbf"x\ny\n' | bloomgate dedup -q --csv; printf '\xef\xbb\xbf' | bloomgate dedup --csv
 "7"
 ! bloomgate dedup: invalid records skipped: 1 of 2
-! bloomgate dedup: 1 lines, 1 unique, 0 dropped; ...
+! bloomgate dedup: 1 line, 1 unique, 0 dropped; ...
 ! bloomgate dedup: stdin: line 1: the record has unclosed quotes: '"x?y'
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; ...
 
@@ -65,7 +65,7 @@ $ printf '\xef\xbb\xbf"x\ny"\n"7"\n' | bloomgate dedup --csv --as int64 --skip-i
 $ bloomgate build -q -k counting -n 100 --csv --field id c.bg users.csv; bloomgate add -q --csv --crlf --field id c.bg more.csv; bloomgate remove --csv --field id c.bg users.csv; seq 5 | bloomgate check c.bg
 4
 ! bloomgate remove: c.bg: keys removed: 3, definitely not in the filter: 0
-! bloomgate remove: c.bg: counting, about 1 keys, 704 B, false-positive rate below 0.01% (target 1%)
+! bloomgate remove: c.bg: counting, about 1 key, 704 B, false-positive rate below 0.01% (target 1%)
 $ bloomgate convert -q --from-keys users.csv --csv --field email --to guava -n 10 mail.bf; printf 'a@x.org\nemail\n' | bloomgate check mail.bf
 a@x.org
 $ bloomgate bench -k classic --csv --field email users.csv | head -1
