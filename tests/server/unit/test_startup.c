@@ -77,8 +77,12 @@ TEST(keyring__is_made_once)
     CHECK_EQ(bg_keyring_count(ring), 1);
     char name[64];
     (void)snprintf(name, sizeof name, "%s", bg_keyring_name(ring, 0, &retired));
-    CHECK_EQ(strlen(name), 10); /* a day */
+    CHECK_EQ(strlen(name), BG_KEY_ID_BYTES); /* the day, and letters */
     CHECK(!retired);
+    bg_keyring *other;
+    CHECK(startup_keyring(scratch_path("others/keyring"), &other, &made, why));
+    CHECK(strcmp(bg_keyring_name(other, 0, NULL), name) != 0); /* on the same day */
+    bg_keyring_free(other);
     bg_keyring_free(ring);
     CHECK_EQ(mode_of(path), 0600);
     CHECK_EQ(mode_of(scratch_path("secrets")), 0700);
