@@ -45,24 +45,12 @@ struct check {
     _Atomic bool text; /* a key was not a number, or it does not matter */
 };
 
-static bool check_is_number(bg_bytes key)
-{
-    const char *digits = key.data;
-    size_t n = 0;
-    while (n < key.len && digits[n] >= '0' && digits[n] <= '9') {
-        n++;
-    }
-    return n > 0 && n == key.len;
-}
-
-/* Notes whether all keys are numbers. Some foreign files do not record whether numbers were added as
+/* Checks whether all keys are numbers. Some foreign files do not record whether numbers were added as
  * text or as integers. If the form is wrong, lookups return "no" for keys that are in the set. */
 static void check_form(struct check *c, const struct chunk *chunk)
 {
-    for (size_t i = 0; i < chunk->count && !atomic_load(&c->text); i++) {
-        if (!check_is_number(chunk->keys[i])) {
-            atomic_store(&c->text, true);
-        }
+    if (!atomic_load(&c->text) && !chunk_has_only_numbers(chunk)) {
+        atomic_store(&c->text, true);
     }
 }
 

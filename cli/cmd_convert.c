@@ -169,12 +169,14 @@ struct convert_keys {
     bg_foreign *foreign;
     const char *path;
     uint64_t keys;
+    bool text; /* a key was not a number */
 };
 
 static bool convert_add(struct flow *flow, struct chunk *chunk)
 {
     struct convert_keys *k = flow->context;
     bg_errinfo why;
+    k->text = k->text || !chunk_has_only_numbers(chunk);
     for (size_t i = 0; i < chunk->count; i++) {
         if (bg_foreign_add(k->foreign, chunk->keys[i].data, chunk->keys[i].len, &why)) {
             return flow_fail(flow, say_error(k->path, &why));
@@ -266,6 +268,21 @@ static int convert_check_rate(const struct convert_options *o,
     return CLI_OK;
 }
 
+/* Points out numbers that are stored as text in a format that does not record the form of keys. */
+static void convert_note_form(const struct convert_options *o,
+                              const struct key_format *format,
+                              const struct convert_keys *k)
+{
+    const bg_foreign_format to = foreign_named(filter_formats[o->to]);
+    if (format->form == KEY_TEXT && k->keys && !k->text
+        && bg_foreign_traits(to) & BG_FOREIGN_NEEDS_KEYS) {
+        say_note(
+            "the keys were added as text; if %s looks up integers, use --as int64 or "
+            "int32",
+            filter_formats[o->to]);
+    }
+}
+
 static int convert_keys(const struct convert_options *o, const char *to)
 {
     struct convert_keys k = { .path = to };
@@ -283,6 +300,7 @@ static int convert_keys(const struct convert_options *o, const char *to)
     if (!code) {
         say_note("%s: %s, %s key%s", spool_target_name(to), filter_formats[o->to],
                  COUNT_TEXT(k.keys), k.keys == 1 ? "" : "s");
+        convert_note_form(o, &format, &k);
     }
     bg_foreign_free(k.foreign);
     return code;

@@ -227,6 +227,25 @@ bool chunk_reserve_answers(struct chunk *chunk, size_t n)
                      sizeof *chunk->answers);
 }
 
+static bool keys_is_number(bg_bytes key)
+{
+    const char *digits = key.data;
+    size_t n = 0;
+    while (n < key.len && digits[n] >= '0' && digits[n] <= '9') {
+        n++;
+    }
+    return n > 0 && n == key.len;
+}
+
+bool chunk_has_only_numbers(const struct chunk *chunk)
+{
+    size_t i = 0;
+    while (i < chunk->count && keys_is_number(chunk->keys[i])) {
+        i++;
+    }
+    return i == chunk->count;
+}
+
 static bool keys_reserve_records(struct chunk *chunk, size_t n)
 {
     size_t places = chunk->places;

@@ -105,6 +105,9 @@ bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
 bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
 
+/* Returns whether every key consists of decimal digits. */
+bool chunk_has_only_numbers(const struct chunk *chunk);
+
 /* Counts the newlines in n bytes of a chunk. */
 uint64_t chunk_lines(const struct chunk *chunk, size_t from, size_t n);
 

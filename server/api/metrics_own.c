@@ -219,6 +219,12 @@ static void own_user_labels(const struct user *user, const char *more,
     (void)snprintf(to, (size_t)(labels + OWN_LABELS - to), "\"%s}", more);
 }
 
+/* Returns whether a user sees the figures of other users, as in INFO quotas. */
+static bool own_may_see_all(const struct user *user)
+{
+    return user_may_touch_all(user, USER_READ);
+}
+
 struct own_quotas {
     const struct own *own;
     const struct user *only; /* NULL: all users */
@@ -247,8 +253,7 @@ static void own_quota(void *context, const struct user *user, const char *const 
 
 static void own_quotas(struct own *own, struct server *server, const struct user *user)
 {
-    struct own_quotas all = { .own = own,
-                              .only = web_user_is_admin(server, user) ? NULL : user };
+    struct own_quotas all = { .own = own, .only = own_may_see_all(user) ? NULL : user };
     own_family(own, "bloomgate_service_quota_filters", OWN_GAUGE,
                "Number of filters of a user with a quota, and the quota.");
     users_each(server->users, own_quota, &all);
@@ -287,7 +292,7 @@ static void own_activity(struct own *own, struct server *server,
                          const struct user *user)
 {
     struct own_users users = { .own = own };
-    users.only = web_user_is_admin(server, user) ? NULL : user;
+    users.only = own_may_see_all(user) ? NULL : user;
     own_family(own, "bloomgate_service_user_queries", OWN_COUNTER,
                "Keys looked up by each user.");
     users_each(server->users, own_user, &users);

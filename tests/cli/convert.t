@@ -48,6 +48,7 @@ $ bloomgate convert -q --from-keys keys --items 1000 --format-version 2 --to spa
 $ bloomgate convert --from-keys keys --items 700 --to guava few.bf; bloomgate convert --from-keys keys --items 300 --to guava fewer.bf; ls fewer.bf; for f in redisbloom bip158; do bloomgate convert -q --from-keys keys --items 300 --block-key 000102030405060708090a0b0c0d0e0f --to $f -f few.bf; done; rm few.bf
 ! bloomgate convert: warning: the filter has a false-positive rate of 5.05% (target 1%); increase --items
 ! bloomgate convert: few.bf: guava, 1,000 keys
+! bloomgate convert: the keys were added as text; if guava looks up integers, use --as int64 or int32
 ! bloomgate convert: the filter would have a false-positive rate of 56.3% (target 1%), because it was planned for 300 keys, and 1,000 were read; increase --items to the number of distinct keys
 ! ls: cannot access 'fewer.bf': No such file or directory
 $ seq 200000 > large; bloomgate convert --from-keys large --items 200000 --to bip37 large.out; echo a | bloomgate convert --from-keys - --items 1 --rate 10% --to bip37 large.out; ls large.out; rm large
@@ -178,6 +179,11 @@ $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out key
 1000
 
 # Foreign filters can be read from a pipe; bloomgate filters must be regular files.
+# The form of the keys must match the program that looks them up.
+$ seq 5 | bloomgate convert --from-keys - --items 5 --to guava five.bf; seq 5 | bloomgate convert --from-keys - --as int64 --items 5 --to guava integers.bf
+! bloomgate convert: five.bf: guava, 5 keys
+! bloomgate convert: the keys were added as text; if guava looks up integers, use --as int64 or int32
+! bloomgate convert: integers.bf: guava, 5 keys
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
 $ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 300 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 300 bloomgate diff never fifty.bg
