@@ -95,9 +95,10 @@ test_service() { # the unit refers to the installed files, and Redis can load th
     for file in $(sed -n 's/^ExecStart=//p' "$lib/systemd/system/bloomgated.service"); do
         [ -s "$stage$file" ]
     done
-    redis-server --port 0 --save '' --loadmodule "$lib/bloomgate/bloomgate.so" --dir "$temp" >redis.log 2>&1 &
-    for _ in $(seq 600); do grep -q "Ready to accept\|ready to accept\|aborting" redis.log && break; sleep 0.1; done
-    kill %1
+    redis-server --port 0 --unixsocket "$temp/socket" --save '' --loadmodule "$lib/bloomgate/bloomgate.so" \
+        --dir "$temp" >redis.log 2>&1 &
+    until grep -qi "ready to accept" redis.log || ! kill -0 %1; do sleep 0.1; done
+    kill %1 || true
     grep "Module 'bloomgate' loaded" redis.log || { cat redis.log; exit 1; }
 }
 

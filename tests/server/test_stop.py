@@ -5,6 +5,7 @@ usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -199,12 +200,14 @@ def test_a_job_without_its_client(program):
 
 
 def run_long(s, *requests):
-    """Starts a job that takes minutes: all requests in one transaction."""
+    """Starts a job that takes minutes: all requests in one transaction. Returns once the job is in progress."""
     c = s.connect()
+    number = c.ask("CLIENT", "ID")
     c.send(encode("MULTI") + b"".join(encode(*words) for words in requests) + encode("EXEC"))
     assert c.reply() == OK
     for _ in requests:
         assert c.reply() == Status("QUEUED")
+    wait_for(lambda: re.search(rf"^id={number} .* multi=-1 ", s.ask("CLIENT", "LIST").decode(), re.M), what="the transaction to begin")
     return c
 
 
