@@ -387,7 +387,12 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        return reload_error(err);
+        return err == BG_EINCOMPAT && strstr(info->message, "BG_SLOT_DISCARD")
+                   ? error_fail(
+                       info, err,
+                       "the filter may contain added keys that the file lacks; "
+                       "pass DISCARD to discard them")
+                   : reload_error(err);
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);

@@ -558,8 +558,9 @@ BG_API void bg_watch_free(bg_watch *watch);
  * A source that supplies all keys for a rebuild. `next` stores up to `max_keys` keys at
  * `keys`, and the number of stored keys in *n; 0 marks the end. The keys must stay valid
  * until the next call to `next`. If `next` returns an error, the rebuild fails with that
- * error. `rewind` restarts the source at the first key; NULL if the source can be read
- * only once.
+ * error. `rewind` restarts the source at the first key. A rebuild calls it first, and again
+ * after counting the keys. It is NULL if the source can be read only once; `next` must then
+ * begin at the first key.
  */
 typedef struct bg_source {
     bg_err (*next)(void *context, bg_bytes *keys, size_t max_keys, size_t *n,

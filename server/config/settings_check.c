@@ -169,6 +169,12 @@ static void settings_check_users(struct settings_draft *draft,
         return;
     }
     const char *beyond = settings_check_beyond(s);
+    if (s->users.count && !beyond && users_are_open(users)) {
+        settings_doubt(
+            draft, s->users.items[0].where,
+            "users are defined, but an enabled user needs no password; unless this "
+            "is intended, add 'user default off'");
+    }
     const char *open = beyond ? settings_check_open(s, users) : NULL;
     if (open && s->protected_mode) {
         settings_mistake(

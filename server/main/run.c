@@ -130,8 +130,8 @@ static bool server_make_data(struct server *server, const struct settings *setti
         log_warning("created a keyring with a new secret",
                     LOG_FIELDS(log_text("file", settings->keyring),
                                log_text("note", "if the service had another keyring, "
-                                                "append its lines to this file and "
-                                                "restart; do not replace this file")));
+                                                "append its lines, marked as retired, "
+                                                "to this file and restart")));
     }
     server->keyrings = keyrings_create(ring);
     if (!server->keyrings) {

@@ -653,9 +653,9 @@ static bg_err recovery_give_up(struct found *found, const struct object_shape *s
     } else {
         log_event(
             LOG_EVENT_ALARM, name,
-            "the filter answers \"maybe\" and accepts no adds until you reload it "
-            "from a file or drop it: %s",
-            why);
+            "the filter answers \"maybe\" and accepts no adds until its file %s is "
+            "restored and the service is restarted, or an intact file is loaded: %s",
+            *found->base.file ? found->base.file : "in the data directory", why);
     }
     return BG_OK;
 }

@@ -258,6 +258,19 @@ bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
         ring->table->count);
 }
 
+/* Writes a key id, which may come from an untrusted file, as text. Names of secrets contain no other
+ * characters. */
+static const char *keyring_text(const uint8_t key_id[BG_KEY_ID_BYTES],
+                                char text[BG_KEY_ID_BYTES + 1])
+{
+    size_t n = 0;
+    for (; n < BG_KEY_ID_BYTES && key_id[n]; n++) {
+        text[n] = (char)(key_id[n] > ' ' && key_id[n] < 127 ? key_id[n] : '?');
+    }
+    text[n] = '\0';
+    return text;
+}
+
 bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BYTES],
                        bg_hash_spec *hash, bg_errinfo *info)
 {
@@ -268,9 +281,11 @@ bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BY
     bgi_err_clear(info);
     const struct keyring_secret *secret = keyring_find(ring->table, key_id);
     if (!secret) {
-        return bgi_err_state(info, BG_ENOTFOUND, "key id",
-                             "none of the %u secrets in the keyring has this key id",
-                             ring->table->count);
+        char text[BG_KEY_ID_BYTES + 1];
+        return bgi_err_state(
+            info, BG_ENOTFOUND, "key id",
+            "none of the %u secrets in the keyring has the key id '%s'",
+            ring->table->count, keyring_text(key_id, text));
     }
     keyring_tell(secret, hash);
     return BG_OK;

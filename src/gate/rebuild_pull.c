@@ -72,6 +72,12 @@ static bg_err pull_read(struct pull *pull, bg_errinfo *info)
     return err ? err : pull_tell(pull, info);
 }
 
+/* Moves the source to its first key, because an earlier rebuild may have read it to the end. */
+static bg_err pull_rewind(const bg_source *source, bg_errinfo *info)
+{
+    return source->rewind ? source->rewind(source->context, info) : BG_OK;
+}
+
 static bg_err pull_count(struct pull *pull, bg_errinfo *info)
 {
     const bg_source *source = pull->source;
@@ -89,7 +95,7 @@ static bg_err pull_count(struct pull *pull, bg_errinfo *info)
     pull->progress.counting = 0;
     pull->progress.expected = pull->progress.keys;
     pull->progress.keys = 0;
-    return err ? err : source->rewind(source->context, info);
+    return err ? err : pull_rewind(source, info);
 }
 
 static bg_err pull_check(const bg_source *source, bg_errinfo *info)
@@ -117,7 +123,8 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
         bg_filter_free(options ? options->delta : NULL);
         return err;
     }
-    err = pull_count(&pull, why);
+    err = pull_rewind(source, why);
+    err = err ? err : pull_count(&pull, why);
     err = err ? err : rebuild_open(&rebuild, pull.progress.expected, why);
     err = err ? err : pull_read(&pull, why);
     return rebuild_close(&rebuild, err, report, why);

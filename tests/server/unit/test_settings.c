@@ -751,8 +751,10 @@ TEST(line__overridden_values_are_reported)
         expected, sizeof expected,
         "bloomgated: warning: %s:4: http-port: '2' is overridden by '6' (command line)\n"
         "bloomgated: warning: %s:6: dir: '/srv/big' is overridden by '/var/lib/x' "
-        "(BLOOMGATED_DIR)\n",
-        file, file);
+        "(BLOOMGATED_DIR)\n"
+        "bloomgated: warning: %s:7: users are defined, but an enabled user needs no "
+        "password; unless this is intended, add 'user default off'\n",
+        file, file, file);
     CHECK_EQ(start(line)->code, SETTINGS_DONE);
     CHECK_STR(run.out, "bloomgated: the configuration is valid\n");
     CHECK_STR(run.error, expected);
