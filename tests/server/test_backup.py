@@ -403,14 +403,15 @@ def test_filters_that_expire(program):
 
         def expire():
             with a.connect() as c:
-                while not ended.wait(0.01):
-                    names = [f"one:{random.random()}" for _ in range(20)]
-                    c.pipeline([words for name in names for words in (("BF.ADD", name, "x"), ("PEXPIRE", name, 100))])
+                while not ended.wait(0.1):  # a round of the backup takes much less time than a filter exists
+                    names = [f"one:{random.random()}" for _ in range(10)]
+                    c.pipeline([words for name in names for words in (("BF.ADD", name, "x"), ("PEXPIRE", name, 1000))])
 
         clients = threading.Thread(target=expire)
         clients.start()
         try:
-            for i in range(10):
+            time.sleep(1)  # until filters expire
+            for i in range(30):
                 text = p.backup(a, f"all{i}")
                 assert "can read only" not in text, text
             a.ask("BF.ADD", "two:a", "x")
