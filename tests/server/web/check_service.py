@@ -6,9 +6,7 @@ usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os
-import re
 import sqlite3
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -72,14 +70,7 @@ def fill_with_many(s):
 def browse(folder, base, user, more=()):
     """Runs browse.mjs. Returns the number of passed checks and the number of failed checks."""
     shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else "-with-many" if more else ""))
-    output = ""
-    with subprocess.Popen(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([f"login={user}"] if user else []), *more],
-                          stdout=subprocess.PIPE, text=True) as node:
-        for line in node.stdout: # shows how far the tests came, even if they hang
-            print(line, end="", flush=True)
-            output += line
-    tally = re.findall(r"(\d+) passed, (\d+) failed\n", output)
-    return (int(tally[-1][0]), int(tally[-1][1])) if tally else (0, 1)
+    return check_dashboard.browse(folder, shots, [base, *([f"login={user}"] if user else []), *more])
 
 
 def main():
