@@ -630,6 +630,8 @@ static void conn_linger(struct conn *conn)
         (void)SSL_shutdown(conn->ssl);
     }
     (void)shutdown(conn->fd, SHUT_WR);
+    multi_discard(&conn->client); /* frees memory that is no longer needed */
+    resp_parser_free(&conn->parser);
     conn->draining = true;
     conn->arrived = 0;
     conn->stuck = clock_ticks();

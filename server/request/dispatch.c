@@ -154,7 +154,7 @@ static void resp_job_done(struct job *job)
         if (mine->farewell[0]) {
             const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
             reply_error(&reply, mine->farewell);
-            conn->client.close = true;
+            conn->client.close = conn->lingers = true;
         }
         resp_job_next(conn, mine->then);
         mine->then = NULL;
@@ -408,7 +408,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
 }
 
 /* Ends a connection whose input is malformed or cannot be stored for lack of memory, because later
- * input cannot be parsed either. Sends an error after all replies, and closes the connection. */
+ * input cannot be parsed either. Sends an error after all replies, and closes the connection once the
+ * client has stopped sending. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];
@@ -422,7 +423,7 @@ static void resp_end(struct conn *conn)
     run_flush(conn);
     const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
     reply_error(&reply, text);
-    conn->client.close = true;
+    conn->client.close = conn->lingers = true;
 }
 
 /* Returns how much of the connection's turn a request uses. A request with many arguments counts as
@@ -472,7 +473,7 @@ static bool resp_refuse(struct conn *conn, const char *why)
     }
     const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
     reply_errorf(&reply, "OOM %s", why);
-    conn->client.close = true;
+    conn->client.close = conn->lingers = true;
     return true;
 }
 
