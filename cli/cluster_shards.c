@@ -175,7 +175,7 @@ static int create_doubt(struct cluster_work *w)
     int code = cluster_vouch(w, filter, VOUCH_READ, &doubted, why);
     bool used = doubted > 0;
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        used = used || atomic_load(&filter->witnessed[i]);
+        used = used || atomic_load(&filter->witnessed[i]) == WITNESS_SEEN;
     }
     if (code || !used) {
         return code;

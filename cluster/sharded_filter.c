@@ -67,6 +67,11 @@ struct witness_errand {
     bg_err *err;
 };
 
+static bool witness_is_seen(const struct sharded *filter, uint32_t shard)
+{
+    return atomic_load(&filter->witnessed[shard]) == WITNESS_SEEN;
+}
+
 /* Handles the reply to HGETALL. Another thread may have written the shard's first witness after the
  * node sent this reply. A missing witness therefore counts as lost only if it was known before the
  * request was sent. If it became known after that, the witness is read again. */
@@ -78,7 +83,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     const enum witness_verdict verdict = witness_read(ask, reply, e->known, &read, why);
     witness_free(witness);
     bool *early = &e->filter->early[e->shard];
-    *early = verdict == WITNESS_NONE && atomic_load(&e->filter->witnessed[e->shard]);
+    *early = verdict == WITNESS_NONE && witness_is_seen(e->filter, e->shard);
     if (verdict == WITNESS_NO_MEMORY || *early) {
         *e->err = *early ? *e->err : BG_ENOMEM;
         witness_free(&read);
@@ -96,7 +101,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
             (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.150s", e->shard, why);
         }
     } else if (verdict == WITNESS_GOOD && !read.any) {
-        atomic_store(&e->filter->witnessed[e->shard], true);
+        atomic_store(&e->filter->witnessed[e->shard], WITNESS_SEEN);
     }
 }
 
@@ -124,7 +129,7 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
         return;
     }
     e->filter->doubted[e->shard] = e->text == NULL;
-    atomic_store(&e->filter->witnessed[e->shard], true);
+    atomic_store(&e->filter->witnessed[e->shard], WITNESS_SEEN);
     e->filter->bare[e->shard] = false;
     if (!e->text) {
         witness_distrust(&e->filter->witnesses[e->shard]);
@@ -187,7 +192,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
     e->words[1] = e->filter->witness_names[e->shard];
-    e->known = atomic_load(&e->filter->witnessed[e->shard]);
+    e->known = witness_is_seen(e->filter, e->shard);
     return (struct cluster_ask){ .argv = e->words,
                                  .argc = task->words(e),
                                  .steady = task == &witness_reading,
@@ -259,7 +264,7 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
 {
     const struct witness *w = &filter->witnesses[shard];
     bool should = complete || filter->restarted[shard]
-                  || !atomic_load(&filter->witnessed[shard])
+                  || !witness_is_seen(filter, shard)
                   || w->holder != filter->holders[shard];
     for (size_t i = 0; i < view->count && !should; i++) {
         should = !witness_has(w, &view->processes[i]);
@@ -272,16 +277,32 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
            && !unsure; /* `unsure`: it is unknown whether the filter is in use */
 }
 
+/* Sets whether this client is writing the first witnesses of the selected shards. Other clients of
+ * the same process wait for them. */
+static void witness_announce(struct sharded *filter, const bool *which, bool writing)
+{
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        unsigned char before = writing ? WITNESS_UNSEEN : WITNESS_COMING;
+        if (which[i]) {
+            (void)atomic_compare_exchange_strong(&filter->witnessed[i], &before,
+                                                 writing ? WITNESS_COMING
+                                                         : WITNESS_UNSEEN);
+        }
+    }
+}
+
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
 static bg_err witness_renew(struct sharded *filter, const struct cluster_view *view,
                             bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
     char *texts[SHARDS_MAX] = { NULL };
-    bool which[SHARDS_MAX] = { false }, lost[SHARDS_MAX], some = false;
+    bool which[SHARDS_MAX] = { false }, first[SHARDS_MAX] = { false };
+    bool lost[SHARDS_MAX], some = false;
     bg_err err = BG_OK;
     memcpy(lost, filter->lost, sizeof lost);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         which[i] = witness_is_due(filter, i, view, complete);
+        first[i] = which[i] && filter->bare[i] && !filter->doubted[i];
         some = some || which[i];
         if (which[i] && (complete || !filter->doubted[i])) {
             texts[i] = witness_write(&filter->witnesses[i], filter->holders[i], view);
@@ -291,8 +312,10 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     if (err) {
         (void)error_fail(info, err, "out of memory");
     }
+    witness_announce(filter, first, true);
     err = err || !some ? err
                        : witness_run(filter, which, &witness_writing, texts, why, info);
+    witness_announce(filter, first, false);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         filter->lost[i] = filter->lost[i] || lost[i];
         free(texts[i]);
@@ -321,7 +344,7 @@ static bool witness_is_used(const struct sharded *filter)
 {
     bool used = false;
     for (uint32_t i = 0; i < filter->tags.shards && !used; i++) {
-        used = filter->doubted[i] || atomic_load(&filter->witnessed[i]);
+        used = filter->doubted[i] || witness_is_seen(filter, i);
     }
     return used;
 }
@@ -349,18 +372,33 @@ enum {
     WITNESS_PAUSE = 40 /* milliseconds between these reads */
 };
 
+/* Returns whether another client of the process is writing a witness that was missing at the last
+ * read. */
+static bool witness_is_coming(const struct sharded *filter)
+{
+    bool coming = false;
+    for (uint32_t i = 0; i < filter->tags.shards && !coming; i++) {
+        coming =
+            filter->bare[i] && atomic_load(&filter->witnessed[i]) == WITNESS_COMING;
+    }
+    return coming;
+}
+
 /* Reads all witnesses. If some witnesses are missing, reads all of them again after a pause,
- * because another client may be writing the filter's first witnesses. */
+ * because another client may be writing the filter's first witnesses. A client of the same process
+ * may take any time to do so; other clients are not known, so the number of reads is limited. */
 static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
                                bg_errinfo *info)
 {
     bool all[SHARDS_MAX];
     bg_err err = BG_OK;
     memset(all, true, sizeof all);
-    for (int i = 0; i < WITNESS_READINGS; i++) {
-        if (i) {
+    bool again = false;
+    for (int i = 0; i < WITNESS_READINGS; i += !witness_is_coming(filter)) {
+        if (again) {
             (void)poll(NULL, 0, WITNESS_PAUSE);
         }
+        again = true;
         memset(filter->bare, 0, sizeof filter->bare);
         *why = 0;
         err = witness_load(filter, all, why, info);

@@ -20,6 +20,13 @@
 
 enum { SHARDED_BATCH = 500 };
 
+/* What the clients of a process know about the witness of a shard. */
+enum {
+    WITNESS_UNSEEN,
+    WITNESS_COMING, /* a client is writing the first witness */
+    WITNESS_SEEN    /* the shard has had a witness */
+};
+
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
@@ -38,8 +45,8 @@ struct sharded {
     struct link_process served[SHARDS_MAX]; /* last answered for each shard */
     struct witness *witnesses; /* witness of each shard, if it has been read */
     bg_bytes *witness_names;
-    atomic_bool *witnessed; /* shards that have ever had a witness */
-    atomic_bool *own;
+    atomic_uchar *witnessed; /* WITNESS_UNSEEN, WITNESS_COMING or WITNESS_SEEN */
+    atomic_uchar *own;
 };
 
 /* Opens a filter. Errors: BG_EINVAL for an invalid number of shards. Afterwards, the caller may

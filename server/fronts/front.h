@@ -35,8 +35,8 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* for each shard, whether it has ever had a witness */
-    pthread_mutex_t lock;   /* protects the fields from `idle` to `said_incomplete` */
+    atomic_uchar *witnessed; /* see struct sharded */
+    pthread_mutex_t lock;    /* protects the fields from `idle` to `said_incomplete` */
     struct front_client *idle;
     char wrong[BG_ERR_MESSAGE_MAX]; /* why some shards are not up */
     bool said_down, said_no_adds, said_incomplete;

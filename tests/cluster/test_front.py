@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../server"))
 
@@ -138,6 +139,26 @@ def test_first_witnesses(program):
             assert s.ask("BF.EXISTS", "seen", "x") == 0, (late, s.read_log())
             assert held.is_set() and written.is_set()
             assert "may have lost keys" not in s.read_log(), s.read_log()
+
+
+@service.alone
+def test_slow_first_witnesses(program):
+    """If a node takes long to store the first witnesses, a lookup waits for them. They are not reported as lost."""
+    front = Front(program)
+    keys, asked = of_node(front.cluster, 2)[0], threading.Event()
+
+    def trouble(node, words):
+        if node.number == 2 and words[0] == b"HSET":
+            assert asked.wait(service.PATIENCE)
+    front.cluster.trouble = trouble
+    others = sum(front.cluster.owner(shard_reference.slot(name)).number != 2 for name in shard_reference.names("seen", 16))
+    with front as (_, s), s.connect() as c:
+        service.wait_for(lambda: sum(len(node.hashes) for node in front.cluster.nodes) == others, what="all other witnesses")
+        c.send(service.encode("BF.MEXISTS", "seen", *keys))
+        time.sleep(1)
+        asked.set()
+        assert c.reply() == [0] * len(keys), s.read_log()
+        assert "may have lost keys" not in s.read_log(), s.read_log()
 
 
 @service.alone
