@@ -318,7 +318,8 @@ def test_requests_that_cannot_be_stored(program):
         for path in ("", "/file"):
             get = f"GET /api/v1/filters/f0{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
             with socket.create_connection(("127.0.0.1", s.http_port), timeout=service.PATIENCE) as client:
-                client.sendall(get * (200000 // len(get)))
+                with contextlib.suppress(ConnectionError):  # the client paused too long; it can still read the response
+                    client.sendall(get * (200000 // len(get)))
                 answer, _, error = client.makefile("rb").read().partition(b"HTTP/1.1 507 ")
                 assert answer.startswith(b"HTTP/1.1 200 ") and b'"out_of_memory"' in error, answer[:200] + error[:200]
         for hog in hogs:
