@@ -8,7 +8,7 @@
  *   2  a name that starts with the typed text (at least 3 letters)
  *   3  a name that contains the typed text (at least 5 letters)
  *   3  a name (at least 4 letters) that the typed text starts with
- * A wrong suggestion is worse than none, so the maximum cost is 2 (one mistake) for up to 4
+ * Case is ignored. A wrong suggestion is worse than none, so the maximum cost is 2 (one mistake) for up to 4
  * letters, and 4 (two mistakes) for longer texts.
  */
 #include "nearest.h"
@@ -22,7 +22,8 @@ enum {
     NEAREST_SWAP = 1,
     NEAREST_EDIT = 2,
     NEAREST_START = 2,
-    NEAREST_PART = 3
+    NEAREST_PART = 3,
+    NEAREST_WORD = 5 /* minimum length of a synonym that may be mistyped */
 };
 
 static size_t nearest_least(size_t a, size_t b)
@@ -35,9 +36,6 @@ static size_t nearest_edits(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LONGEST + 1];
     const size_t n = strlen(a), m = strlen(b);
-    if (n > NEAREST_LONGEST || m > NEAREST_LONGEST) {
-        return SIZE_MAX;
-    }
     for (size_t j = 0; j <= m; j++) {
         rows[0][j] = NEAREST_EDIT * j;
     }
@@ -76,8 +74,24 @@ static bool nearest_shuffled(const char *a, const char *b)
     return true;
 }
 
-static size_t nearest_cost(const char *typed, const char *name)
+/* Copies a word in lower case. Returns false if it is too long to be compared. */
+static bool nearest_lower(const char *word, char lower[NEAREST_LONGEST + 1])
 {
+    size_t n = 0;
+    for (; word[n] && n < NEAREST_LONGEST; n++) {
+        const bool upper = word[n] >= 'A' && word[n] <= 'Z';
+        lower[n] = (char)(upper ? word[n] - 'A' + 'a' : word[n]);
+    }
+    lower[n] = 0;
+    return !word[n];
+}
+
+static size_t nearest_cost(const char *word, const char *other)
+{
+    char typed[NEAREST_LONGEST + 1] = "", name[NEAREST_LONGEST + 1] = "";
+    if (!nearest_lower(word, typed) || !nearest_lower(other, name)) {
+        return SIZE_MAX;
+    }
     const size_t n = strlen(typed), m = strlen(name), cost = nearest_edits(typed, name);
     if (n >= 3 && (strncmp(typed, name, n) == 0 || nearest_shuffled(typed, name))) {
         return nearest_least(cost, NEAREST_START);
@@ -88,18 +102,35 @@ static size_t nearest_cost(const char *typed, const char *name)
     return cost;
 }
 
+/* A search for the word with the lowest cost. */
+struct nearest_best {
+    const char *typed, *name; /* name is NULL until a word is near */
+    size_t least;             /* the lowest cost so far, or the maximum plus 1 */
+};
+
+static struct nearest_best nearest_begin(const char *typed)
+{
+    return (struct nearest_best){ typed, NULL,
+                                  (strlen(typed) <= 4 ? 1 : 2) * NEAREST_EDIT + 1 };
+}
+
+/* Selects `name` if `word` is nearer than all earlier words. */
+static void nearest_try(struct nearest_best *best, const char *word, const char *name)
+{
+    const size_t cost = *best->typed ? nearest_cost(best->typed, word) : SIZE_MAX;
+    if (cost < best->least) {
+        best->name = name;
+        best->least = cost;
+    }
+}
+
 const char *nearest_name(const char *typed, const char *const *names, size_t n)
 {
-    const char *best = NULL;
-    size_t least = (strlen(typed) <= 4 ? 1 : 2) * NEAREST_EDIT + 1;
-    for (size_t i = 0; i < n && *typed; i++) {
-        const size_t cost = nearest_cost(typed, names[i]);
-        if (cost < least) {
-            best = names[i];
-            least = cost;
-        }
+    struct nearest_best best = nearest_begin(typed);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&best, names[i], names[i]);
     }
-    return best;
+    return best.name;
 }
 
 static bool nearest_is(const char *typed, const char *word)
@@ -111,15 +142,30 @@ static bool nearest_is(const char *typed, const char *word)
     return *typed == *word;
 }
 
+static const char *nearest_find(const char *name, const char *const *names, size_t n)
+{
+    size_t i = 0;
+    while (i < n && strcmp(names[i], name) != 0) {
+        i++;
+    }
+    return i < n ? names[i] : NULL;
+}
+
 const char *nearest_meaning(const char *typed, const struct nearest_synonym *synonyms,
                             const char *const *names, size_t n)
 {
-    for (; synonyms->word; synonyms++) {
-        for (size_t i = 0; i < n && nearest_is(typed, synonyms->word); i++) {
-            if (strcmp(names[i], synonyms->name) == 0) {
-                return names[i];
-            }
+    struct nearest_best best = nearest_begin(typed);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&best, names[i], names[i]);
+    }
+    for (const struct nearest_synonym *s = synonyms; s->word; s++) {
+        const char *name = nearest_find(s->name, names, n);
+        if (name && nearest_is(typed, s->word)) {
+            return name;
+        }
+        if (name && strlen(s->word) >= NEAREST_WORD) {
+            nearest_try(&best, s->word, name);
         }
     }
-    return nearest_name(typed, names, n);
+    return best.name;
 }

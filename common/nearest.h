@@ -14,8 +14,8 @@ struct nearest_synonym {
 /* Finds the nearest match for a mistyped name among n names. Returns NULL if no name is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
-/* Like nearest_name, but first looks for a synonym whose name is among the n names. The last
- * synonym has the word NULL. '_' and '-' are equal. */
+/* Like nearest_name, but a synonym whose name is among the n names takes precedence, and a synonym
+ * may be mistyped, too. The last synonym has the word NULL. '_' and '-' are equal in synonyms. */
 const char *nearest_meaning(const char *typed, const struct nearest_synonym *synonyms,
                             const char *const *names, size_t n);
 

@@ -27,7 +27,7 @@ $ bloomgate check --zzz ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --INVERT ten.bg ten
-! bloomgate check: unknown option --INVERT
+! bloomgate check: unknown option --INVERT; did you mean --invert?
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check -x ten.bg ten

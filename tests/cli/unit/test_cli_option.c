@@ -257,11 +257,15 @@ TEST(nearest__synonyms)
     static const char *const names[] = { "rate", "items" };
     static const struct nearest_synonym synonyms[] = { { "error-rate", "rate" },
                                                        { "size", "bytes" },
+                                                       { "capacity", "items" },
                                                        { NULL, NULL } };
     CHECK_STR(nearest_meaning("error_rate", synonyms, names, 2), "rate");
     CHECK_STR(nearest_meaning("itmes", synonyms, names, 2), "items");
     CHECK(!nearest_meaning("size", synonyms, names, 2)); /* bytes is not an option */
-    CHECK(!nearest_meaning("error", synonyms, names, 2));
+    CHECK_STR(nearest_meaning("errorrate", synonyms, names, 2), "rate");
+    CHECK_STR(nearest_meaning("capasity", synonyms, names, 2), "items");
+    CHECK_STR(nearest_meaning("Items", synonyms, names, 2), "items");
+    CHECK_STR(nearest_meaning("RATE", synonyms, names, 2), "rate");
 }
 
 /* ---- Tables of the subcommands ----------------------------------------------------------- */
