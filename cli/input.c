@@ -338,13 +338,17 @@ static enum input_state input_unpack(struct input *input, char *to, size_t room,
     return INPUT_BYTES;
 }
 
-/* Refuses a compressed archive after its first bytes have been decompressed. */
+/* Refuses archives and files that are compressed twice, after their first bytes have been
+ * decompressed. */
 static enum input_state input_unpack_text(struct input *input, char *to, size_t room,
                                           size_t *n, int *code)
 {
     const enum input_state state = input_unpack(input, to, room, n, code);
-    const char *why =
-        state == INPUT_BYTES && input->offset == 0 ? unpack_why_no_text(to, *n) : NULL;
+    const bool first = state == INPUT_BYTES && input->offset == 0;
+    const char *why = !first ? NULL
+                      : unpack_recognise(to, *n) != UNPACK_PLAIN
+                          ? "it is compressed twice; decompress it first"
+                          : unpack_why_no_text(to, *n);
     if (!why) {
         return state;
     }

@@ -58,7 +58,8 @@ static const struct unpack_magic unpack_magics[] = {
     { UNPACK_LZ4, 4, "\x04\x22\x4d\x18", 0 },
 };
 
-/* Files that would be read as text, although they are compressed, archives, or not in UTF-8. */
+/* Files that would be read as text, although they are compressed, archives, filters, or not in
+ * UTF-8. */
 static const struct {
     size_t n;
     char bytes[7];
@@ -71,6 +72,11 @@ static const struct {
     { 4, "\x02\x21\x4c\x18",
       "it is in the legacy lz4 format; pipe it through 'lz4 -dc'" },
     { 6, "Rar!\x1a\x07", "it is a RAR archive; extract it with 'unrar p -inul'" },
+    { 5, "PAR1\x15", "it is a Parquet file; export its keys as text" },
+    { 6,
+      "\x89"
+      "BGF\r\n",
+      "it is a filter, not a list of keys; to combine filters, use 'bloomgate merge'" },
     { 2, "\xff\xfe", "it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'" },
     { 2, "\xfe\xff", "it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'" },
 };
@@ -142,6 +148,12 @@ static bool unpack_is_tar(const char *bytes, size_t n)
     return n >= HEADER && memcmp(bytes + AT, "ustar", 5) == 0;
 }
 
+static bool unpack_is_sqlite(const char *bytes, size_t n)
+{
+    static const char magic[] = "SQLite format 3"; /* and a NUL */
+    return n >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
+}
+
 /* Returns whether the bytes start like a file of the lzma command. The format has no magic number:
  * its header contains the usual properties, the dictionary size (2^n or 3 * 2^n, at least 64 KiB),
  * and the size of the data, which is usually unknown. */
@@ -186,7 +198,9 @@ const char *unpack_why_no_text(const char *bytes, size_t n)
             return unpack_others[i].why;
         }
     }
-    return unpack_is_tar(bytes, n)    ? "it is a tar archive; extract it with 'tar xOf'"
+    return unpack_is_tar(bytes, n) ? "it is a tar archive; extract it with 'tar xOf'"
+           : unpack_is_sqlite(bytes, n)
+               ? "it is an SQLite database; export its keys with 'sqlite3'"
            : unpack_is_lzma(bytes, n) ? "it is an lzma file; pipe it through 'lzma -dc'"
            : unpack_is_zlib(bytes, n) ? "it is zlib data; pipe it through 'pigz -dc'"
                                       : NULL;

@@ -128,8 +128,27 @@ $ for encoding in UTF-16 UTF-16LE UTF-16BE; do (case $encoding in *LE) printf '\
 ! bloomgate build: wide: cannot be read as text: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'; to read the bytes unchanged, use --raw
 ! bloomgate build: stdin: cannot be read as text after decompression: it is UTF-16 text; pipe it through 'iconv -f UTF-16 -t UTF-8'
 
+# Files that are compressed twice, and files of other kinds that contain no text, are refused.
+$ for i in gzip xz; do for o in bzip2 zstd; do $i -c numbers | $o -c > twice; bloomgate build -q twice.bg twice; done; done
+! bloomgate build: twice: cannot be read as text after decompression: it is compressed twice; decompress it first
+! bloomgate build: twice: cannot be read as text after decompression: it is compressed twice; decompress it first
+! bloomgate build: twice: cannot be read as text after decompression: it is compressed twice; decompress it first
+! bloomgate build: twice: cannot be read as text after decompression: it is compressed twice; decompress it first
+? 3
+$ gzip -c numbers | bzip2 | bloomgate dedup -q --raw | cmp - <(gzip -c numbers | bzip2; echo) && echo unchanged
+unchanged
+$ bloomgate build -q keys.bg numbers.bg; bloomgate check -c numbers.bg numbers.bg; gzip -c numbers.bg | bloomgate dedup -c
+! bloomgate build: numbers.bg: cannot be read as text: it is a filter, not a list of keys; to combine filters, use 'bloomgate merge'; to read the bytes unchanged, use --raw
+! bloomgate check: numbers.bg: cannot be read as text: it is a filter, not a list of keys; to combine filters, use 'bloomgate merge'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text after decompression: it is a filter, not a list of keys; to combine filters, use 'bloomgate merge'
+? 3
+$ printf 'SQLite format 3\0rest' | bloomgate dedup -c; printf 'PAR1\x15rest' | bloomgate dedup -c
+! bloomgate dedup: stdin: cannot be read as text: it is an SQLite database; export its keys with 'sqlite3'; to read the bytes unchanged, use --raw
+! bloomgate dedup: stdin: cannot be read as text: it is a Parquet file; export its keys as text; to read the bytes unchanged, use --raw
+? 3
+
 # Text that only resembles such a format is read as text.
-$ for text in 'x^2' 'x^' 'x\x01y' 'x\xda' ']' ']\0\0' '\xff' 'Rar!' 'ustar'; do printf "$text\n" | bloomgate dedup -q | od -An -c; done
+$ for text in 'x^2' 'x^' 'x\x01y' 'x\xda' ']' ']\0\0' '\xff' 'Rar!' 'ustar' 'PAR1' 'SQLite format 3'; do printf "$text\n" | bloomgate dedup -q | od -An -c; done
    x   ^   2  \n
    x   ^  \n
    x 001   y  \n
@@ -139,6 +158,8 @@ $ for text in 'x^2' 'x^' 'x\x01y' 'x\xda' ']' ']\0\0' '\xff' 'Rar!' 'ustar'; do 
  377  \n
    R   a   r   !  \n
    u   s   t   a   r  \n
+   P   A   R   1  \n
+   S   Q   L   i   t   e       f   o   r   m   a   t       3  \n
 $ (printf '%0256d' 0; echo ustar; seq 1000) | bloomgate dedup -c -q; (printf '%0250d' 0; echo; echo ustar; seq 1000) | bloomgate dedup -c -q
 1001
 1002
