@@ -114,9 +114,8 @@ static bool build_insert(struct flow *flow, bg_keys keys)
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
     if (err && !atomic_exchange(&b->full, true)) {
-        (void)say_full("the filter is full after %" PRIuFAST64
-                       " keys; increase --items",
-                       atomic_load(&b->keys));
+        (void)say_full("the filter is full after %s keys; increase --items",
+                       COUNT_TEXT(atomic_load(&b->keys)));
     }
     return !err || flow_fail(flow, CLI_FULL);
 }
@@ -270,7 +269,7 @@ static int build_make_filter(struct build *b)
     bg_errinfo why;
     b->spec.flags |= build_is_divided(b) ? BG_SPEC_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
-        return say_error(NULL, &why);
+        return spec_refuse(&why);
     }
     const uint32_t traits = bg_kind_traits(bg_filter_kind(b->filter));
     b->refuses = (traits & BG_TRAIT_FILLS_UP) != 0;
@@ -289,7 +288,7 @@ static int build_make(struct build *b)
     b->piles = (bg_kind_traits((bg_kind)b->spec.kind) & BG_TRAIT_REMOVE) != 0;
     return bg_hasher_init(&b->hasher, &b->spec.hash, &why)
                    || bg_builder_create(&b->spec, &b->builder, &why)
-               ? say_error(NULL, &why)
+               ? spec_refuse(&why)
                : CLI_OK;
 }
 

@@ -14,7 +14,6 @@
 #include "save_options.h"
 #include "spool.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +39,7 @@ struct change {
     char to[CLAIM_PATH];
     bool refuses; /* whether filters of this kind can become full */
     atomic_uint_fast64_t keys, changed;
+    atomic_bool full; /* a key was refused */
 };
 
 /* Refuses to change a pointer file, because the published file it points to must not change. */
@@ -181,11 +181,16 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
                    : bg_filter_add_many(c->file.filter, keys, NULL, &done, &news);
     atomic_fetch_add(&c->keys, done);
     atomic_fetch_add(&c->changed, news);
-    return !err
-           || flow_fail(flow, say_full("%s: the filter is full after %" PRIuFAST64
-                                       " more keys, and the file is unchanged; "
-                                       "build a larger filter",
-                                       c->file.path, atomic_load(&c->keys)));
+    if (!err) {
+        return true;
+    }
+    if (!atomic_exchange(&c->full,
+                         true)) { /* several threads may find that it is full */
+        (void)say_full("%s: the filter is full after %s more keys, and the file is "
+                       "unchanged; build a larger filter",
+                       c->file.path, COUNT_TEXT(atomic_load(&c->keys)));
+    }
+    return flow_fail(flow, CLI_FULL);
 }
 
 /* Filters in other formats are not thread-safe, so only one thread adds keys to them. */

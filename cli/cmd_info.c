@@ -267,13 +267,23 @@ static void info_content(const bg_filter_info *info)
     info_row("current rate", "%s", RATE_OF_TEXT(info->rate, info->design_rate));
 }
 
+/* Describes bg_filter_info.saturated, whose meaning depends on the kind. */
+static const char *info_saturated(bg_kind kind)
+{
+    return kind == BG_KIND_CUCKOO ? "copies of keys that did not fit"
+           : kind == BG_KIND_SCALABLE || kind == BG_KIND_WINDOW
+               ? "keys beyond the capacity of their layer"
+               : "counters at their maximum, so their keys cannot be removed";
+}
+
 static void info_health(const struct info_facts *facts)
 {
-    info_row("health", "%s",
-             filter_show_health(&facts->info, (char[FILTER_RATE_TEXT]){ "" }));
-    if (facts->info.saturated) {
-        info_row("saturated", "%s: see bg_filter(3)",
-                 COUNT_TEXT(facts->info.saturated));
+    const bg_filter_info *info = &facts->info;
+    const bool layered = info->kind == BG_KIND_SCALABLE || info->kind == BG_KIND_WINDOW;
+    info_row("health", "%s", filter_show_health(info, (char[FILTER_RATE_TEXT]){ "" }));
+    if (info->saturated && !(layered && filter_health(info) == BG_HEALTH_FINE)) {
+        info_row("saturated", "%s %s", COUNT_TEXT(info->saturated),
+                 info_saturated(info->kind));
     }
 }
 

@@ -360,17 +360,28 @@ static void report_command(const struct plan_rows *plans)
     printf(" OUT KEYS\n");
 }
 
+/* Returns whether a filter of kind ribbon would fit, but the planned filter does not. */
+static bool report_ribbon_fits(const struct plan_rows *plans)
+{
+    bg_plan_request request = plans->ask;
+    bg_plan ribbon;
+    request.spec.kind = BG_KIND_RIBBON;
+    return bg_plan_compute(&request, &ribbon, NULL) == BG_OK
+           && !plan_exceeds(&plans->ask, &ribbon);
+}
+
 static void report_memory(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->best.plan;
+    const bool sized = plans->ask.spec.bytes || plans->ask.spec.bits_per_key > 0;
     char text[PLAN_TEXT];
     if (plan_exceeds(&plans->ask, plan)) {
-        (void)snprintf(
-            text, sizeof text,
-            "The filter does not fit in the machine's memory (%s); raise the rate%s "
-            "or split the filter.",
-            BYTES_TEXT(plans->ask.machine->memory_bytes),
-            plan->kind == BG_KIND_RIBBON ? "" : ", use ribbon,");
+        (void)snprintf(text, sizeof text,
+                       "The filter does not fit in the machine's memory (%s); %s%s "
+                       "or split the filter.",
+                       BYTES_TEXT(plans->ask.machine->memory_bytes),
+                       sized ? "reduce the size" : "raise the rate",
+                       report_ribbon_fits(plans) ? ", use ribbon," : "");
         columns_paragraph("", 2, COLUMNS_WIDTH, text);
     }
 }

@@ -645,10 +645,11 @@ bool filter_rate_is_excessive(double rate, double requested)
 int filter_refuse_excess(const struct filter_excess *excess, const char *more)
 {
     return say_full("the filter would have a false-positive rate of %s, because it "
-                    "was planned for %s keys, and %s were read; increase --items to "
+                    "was planned for %s key%s, and %s were read; increase --items to "
                     "the number of distinct keys%s",
                     RATE_OF_TEXT(excess->rate, excess->requested),
-                    COUNT_TEXT(excess->items), COUNT_TEXT(excess->keys), more);
+                    COUNT_TEXT(excess->items), excess->items == 1 ? "" : "s",
+                    COUNT_TEXT(excess->keys), more);
 }
 
 const char *filter_show_rate(const bg_filter_info *info, char text[FILTER_RATE_TEXT])

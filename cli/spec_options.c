@@ -83,6 +83,13 @@ int spec_fill(const struct spec_options *options, bg_spec *spec)
     return CLI_OK;
 }
 
+int spec_refuse(const bg_errinfo *why)
+{
+    char text[PLAN_TEXT];
+    plan_explain(spec_words, why, text);
+    return say_failed(say_code(why->code), "%s", text);
+}
+
 bool hash_has_secret(uint32_t profile)
 {
     switch ((bg_hash_profile)profile) {

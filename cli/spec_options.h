@@ -23,6 +23,10 @@ struct hash_options {
 };
 extern const struct option_group hash_options_group;
 
+/* Reports why a filter cannot be created from a spec, with the names of options. Returns an exit
+ * code. */
+int spec_refuse(const bg_errinfo *why);
+
 /* The option for each field of a plan request, for plan_explain: --items instead of items. */
 extern const struct plan_word spec_words[];
 

@@ -150,6 +150,24 @@ $ seq 101 120 | bloomgate add c.bg
 $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 | bloomgate add -q -t 1 q.bg
 ! bloomgate add: q.bg: the filter is full after 132 more keys, and the file is unchanged; build a larger filter
 ? 5
+$ seq 100000 | bloomgate build -q -k quotient crowded.bg; seq 100001 400000 > further; for i in 1 2 3 4 5; do bloomgate add -q -t 4 crowded.bg further; done
+! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+? 5
+
+# info explains the number of saturated counters, copies and keys.
+$ yes a | head -1000 | bloomgate build -q -k counting -n 10 sat1.bg; yes a | head -90 | bloomgate build -q -k cuckoo -n 100 sat2.bg; seq 10 | bloomgate build -q -k window -n 10 sat3.bg; bloomgate add -q -o sat4.bg sat3.bg further; for i in 1 2 3 4; do bloomgate info sat$i.bg | grep -E 'health|saturated'; done
+  health       fine
+  saturated    7 counters at their maximum, so their keys cannot be removed
+  health       fine
+  saturated    82 copies of keys that did not fit
+  health       fine
+  health       act: holds more keys than its capacity of 10, so its false-positive rate is 100% (target 1%)
+  saturated    ... keys beyond the capacity of their layer
+! bloomgate add: warning: the filter holds more keys than its capacity of 10, so its false-positive rate is 100% (target 1%); build a larger filter
 
 # Static filters accept no more keys after they are built; scalable filters accept any number of
 # keys.

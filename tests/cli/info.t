@@ -141,6 +141,11 @@ $ seq 100000 > keys; bloomgate build -n 1000 gross.bg keys; bloomgate build -q -
 ! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1,000 keys, and 49,074 were read; increase --items to the number of distinct keys in the whole input
 ! ls: cannot access 'gross.bg': No such file or directory
 ? 2
+$ bloomgate build -q -n 1 gross.bg keys; bloomgate build -q -k window --bytes 64k gross.bg keys; bloomgate build -q -k scalable --bits-per-key 8 gross.bg keys
+! bloomgate build: the filter would have a false-positive rate of 100% (target 1%), because it was planned for 1 key, and 100,000 were read; increase --items to the number of distinct keys, or omit it
+! bloomgate build: --bits-per-key, --bytes: found 0, 64000, expected 0, because a window requires a rate
+! bloomgate build: --bits-per-key, --bytes: found 8, 0, expected 0, because a scalable filter requires a rate
+? 2
 $ for n in 1500 1700 1900; do seq $n | bloomgate build -q -f -t 1 -n 1000 -k classic slight.bg; done
 ! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 5.53% (target 1%); increase --items
 ! bloomgate build: warning: the filter holds more keys than its capacity of 1,000, so its false-positive rate is 8.75% (target 1%); increase --items

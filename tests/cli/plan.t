@@ -62,6 +62,10 @@ Alternatives if:
 $ bloomgate plan -n 100M -p 0.1% --kind ribbon --machine l3=1Gi,memory=64Mi | grep -E '^ribbon|memory'
 ribbon  120 MiB  10.1  10    0.0977%         -    -  none      3
   The filter does not fit in the machine's memory (64.0 MiB); raise the rate or split the filter.
+$ bloomgate plan -n 1e15 -p 1% --machine memory=16Gi | grep 'not fit'; bloomgate plan -n 1G --bytes 1Gi --machine memory=512Mi | grep 'not fit'; bloomgate plan -n 1G --bits-per-key 10 -k fuse --machine memory=512Mi | grep 'not fit'
+  The filter does not fit in the machine's memory (16.0 GiB); raise the rate or split the filter.
+  The filter does not fit in the machine's memory (512 MiB); reduce the size or split the filter.
+  The filter does not fit in the machine's memory (512 MiB); reduce the size or split the filter.
 $ bloomgate plan -n 100M -p 0.1% --kind ribbon --machine l3=1Gi,memory=1Gi | grep -E '^ribbon|memory'
 ribbon  120 MiB  10.1  10    0.0977%         -    -  L3        3
 
