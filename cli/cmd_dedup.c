@@ -487,8 +487,10 @@ static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_
     if (wrong < 0.01) {
         return "fewer than 0.01 expected";
     }
-    (void)snprintf(text, 2 * NUMBER_TEXT,
-                   wrong < 100 ? "%.2g expected (%s)" : "%.0f expected (%s)", wrong,
+    char few[NUMBER_TEXT];
+    (void)snprintf(few, sizeof few, "%.2g", wrong);
+    (void)snprintf(text, 2 * NUMBER_TEXT, "%s expected (%s)",
+                   wrong < 99.5 ? few : COUNT_TEXT((uint64_t)(wrong + 0.5)),
                    RATE_TEXT(dedup_wrong_share(d)));
     return text;
 }
@@ -687,9 +689,10 @@ const struct command command_dedup = {
         "default, the filter grows with the number of distinct lines and has a "
         "false-positive rate of 1 in 1,000,000. It takes about 6 bytes per line, and "
         "temporarily up to twice as much. --items sizes the filter for a fixed "
-        "number of lines, and --memory fixes its size in bytes. When a fixed-size "
-        "filter is so full that more new lines than --rate allows would be dropped, "
-        "dedup stops with exit code 5. All lines up to that point are "
+        "number of lines, and --memory fixes its size in bytes, which must suffice "
+        "for --items at a rate of 1%. When a fixed-size filter is so full that more "
+        "new lines than --rate allows would be dropped, dedup stops with exit code 5. "
+        "All lines up to that point are "
         "printed.\n\n--window remembers only the last N keys (possibly up to N/7 "
         "more), or the keys seen within a time period; each occurrence of a key "
         "renews it. A time period requires --items, and the time between runs does "

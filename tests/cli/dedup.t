@@ -427,3 +427,21 @@ $ bloomgate dedup -m 1 lines
 ! bloomgate dedup: --memory: too small for a filter; use a larger value
 ! Try 'bloomgate dedup --help'.
 ? 2
+
+# A size that is too small for --items would drop many or all new lines.
+$ for n in 50 70 5M; do seq 100000 | bloomgate dedup -q -c -m 64 -n $n; echo $?; done; seq 100 | bloomgate dedup --unordered -q -m 64 -n 5M -s new.state; ls new.state
+72
+5
+2
+2
+! bloomgate dedup: stopped after 72 lines: the filter is full (about 70 keys), and more than 0.752% of new lines would be dropped; use a larger --memory
+! bloomgate dedup: --memory: too small for 70 keys: up to 3.01% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --memory: too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --memory: too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! Try 'bloomgate dedup --help'.
+! ls: cannot access 'new.state': No such file or directory
+? 2
+$ seq 100000 | bloomgate dedup -c -p 99% -w 10m -n 1k 2>&1 | grep -o 'wrongly.*('
+wrongly dropped: 97,... expected (
