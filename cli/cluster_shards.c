@@ -199,8 +199,8 @@ static int create_tell(struct cluster_work *w, const struct shards_told *told,
                         "use --missing to accept them",
                         w->name, told->there, w->filter.tags.shards);
     }
-    say_note("%s: created %u shards for %s keys each", w->name, told->fine,
-             COUNT_TEXT(capacity));
+    say_note("%s: created %u shard%s for %s keys each", w->name, told->fine,
+             told->fine == 1 ? "" : "s", COUNT_TEXT(capacity));
     return CLI_OK;
 }
 

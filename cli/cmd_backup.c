@@ -665,8 +665,8 @@ static int backup_report(const struct backup *b)
             "backup",
             COUNT_TEXT(b->set.count), COUNT_TEXT(b->set.count + b->hidden));
     }
-    say_note("%s: %s filters, %s, verified, in %s", b->dir, COUNT_TEXT(b->set.count),
-             BYTES_TEXT(backup_bytes(&b->set)),
+    say_note("%s: %s filter%s, %s, verified, in %s", b->dir, COUNT_TEXT(b->set.count),
+             b->set.count == 1 ? "" : "s", BYTES_TEXT(backup_bytes(&b->set)),
              SECONDS_TEXT(progress_seconds(&b->progress)));
     return unknown || b->hidden ? CLI_NO : CLI_OK;
 }
@@ -708,8 +708,8 @@ static int backup_verify(const char *dir)
     }
     progress_end(&progress);
     if (!code) {
-        say_note("%s: intact: %s filters, %s", dir, COUNT_TEXT(set.count),
-                 BYTES_TEXT(backup_bytes(&set)));
+        say_note("%s: intact: %s filter%s, %s", dir, COUNT_TEXT(set.count),
+                 set.count == 1 ? "" : "s", BYTES_TEXT(backup_bytes(&set)));
     }
     backup_free(&set);
     return code;

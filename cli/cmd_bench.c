@@ -324,12 +324,13 @@ static double bench_bits(const struct bench_row *row)
 
 static void bench_heading(const struct bench *bench)
 {
-    printf("%s distinct keys from %s%s records, %.1f bytes on average; hash profile "
+    printf("%s distinct key%s from %s%s record%s, %.1f bytes on average; hash profile "
            "%s; false-positive rate %s\n"
            "times in nanoseconds of CPU time per key, one thread, median of %d "
            "passes\n\n",
-           COUNT_TEXT(bench->keys), bench->cut ? "the first " : "",
-           COUNT_TEXT(bench->records), bench->key_bytes, bench->hash,
+           COUNT_TEXT(bench->keys), bench->keys == 1 ? "" : "s",
+           bench->cut ? "the first " : "", COUNT_TEXT(bench->records),
+           bench->records == 1 ? "" : "s", bench->key_bytes, bench->hash,
            RATE_TEXT(bench->rate), BENCH_PASSES);
 }
 

@@ -585,10 +585,11 @@ static int dedup_say_full(const struct dedup *d)
                              ? "use a larger --items"
                              : "use a larger --items, or omit it so that the filter "
                                "grows";
-    return say_full("stopped after %s lines: the filter is full (about %s keys), and "
+    return say_full("stopped after %s line%s: the filter is full (about %s keys), and "
                     "more than %s of new lines would be dropped; %s",
-                    COUNT_TEXT(d->lines), COUNT_TEXT((uint64_t)info->items.value),
-                    RATE_TEXT(d->drops.rate), advice);
+                    COUNT_TEXT(d->lines), d->lines == 1 ? "" : "s",
+                    COUNT_TEXT((uint64_t)info->items.value), RATE_TEXT(d->drops.rate),
+                    advice);
 }
 
 /* The filter contains the keys of exactly the lines that were written, so a run that was

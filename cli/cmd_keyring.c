@@ -5,6 +5,7 @@
 #include "command.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct keyring_options {
     struct common common;
@@ -54,6 +55,9 @@ static int keyring_command(void *options, const struct arguments *arguments)
         return say_usage("expected one FILE, found %zu arguments", arguments->count);
     }
     const char *path = arguments->items[0];
+    if (strcmp(path, "-") == 0) {
+        return say_usage("expected a file, not stdin or stdout");
+    }
     if (!o->name) {
         return keyring_list(path);
     }

@@ -440,9 +440,9 @@ static int restore_find_existing(struct restore *r)
     }
     return exist ? say_failed(
                CLI_NO,
-               "nothing was restored, because %s filters already exist; use "
+               "nothing was restored, because %s filter%s already exist%s; use "
                "--replace or --skip-existing",
-               COUNT_TEXT(exist))
+               COUNT_TEXT(exist), exist == 1 ? "" : "s", exist == 1 ? "s" : "")
                  : CLI_OK;
 }
 
@@ -467,8 +467,8 @@ static void restore_report(const struct restore *r)
 {
     if (r->unknown) {
         say_warning(
-            "%s filters were restored without content, because their content was unknown "
-            "to the original service: they answer \"maybe\" to every query",
+            "filters restored without content: %s; the original service did not know "
+            "their content, so they answer \"maybe\" to every query",
             COUNT_TEXT(r->unknown));
     }
     if (r->set.names_in_doubt) {
@@ -476,10 +476,12 @@ static void restore_report(const struct restore *r)
             "the original service had lost part of its journal, so filters may be "
             "missing from the backup");
     }
-    say_note("%s: restored and verified: %s filters; without content: %s; expired: %s; "
-             "kept: %s; failed: %s",
-             r->dir, COUNT_TEXT(r->restored), COUNT_TEXT(r->unknown),
-             COUNT_TEXT(r->expired), COUNT_TEXT(r->kept), COUNT_TEXT(r->failed));
+    say_note(
+        "%s: restored and verified: %s filter%s; without content: %s; expired: %s; "
+        "kept: %s; failed: %s",
+        r->dir, COUNT_TEXT(r->restored), r->restored == 1 ? "" : "s",
+        COUNT_TEXT(r->unknown), COUNT_TEXT(r->expired), COUNT_TEXT(r->kept),
+        COUNT_TEXT(r->failed));
 }
 
 static int restore_command(void *options, const struct arguments *arguments)

@@ -68,8 +68,10 @@ static int flow_report_missing(const struct flow *flow)
                                          : "--field and --delimiter";
     char what[FLOW_WHAT] = "a value at the --json path";
     if (!format->json.set) {
+        char number[NUMBER_TEXT]; /* without separators, as the user wrote it */
+        (void)snprintf(number, sizeof number, "%" PRIu64, (uint64_t)format->field);
         (void)snprintf(what, sizeof what, "field %s",
-                       format->name ? format->name : COUNT_TEXT(format->field));
+                       format->name ? format->name : number);
     }
     if (all) {
         return say_data("no record has %s (records read: %s); check %s", what,

@@ -81,3 +81,12 @@ $ cp -p ring kept; echo key > key; bloomgate build -f --keyring ring ring key; b
 ! Try 'bloomgate dedup --help'.
 ! bloomgate dedup: --stats link: this file is a keyring and would be overwritten; choose another file
 ! Try 'bloomgate dedup --help'.
+
+# A keyring is a file. "-" would create a file with that name.
+$ bloomgate keyring --new a -; bloomgate keyring -; ls ./-
+! bloomgate keyring: expected a file, not stdin or stdout
+! Try 'bloomgate keyring --help'.
+! bloomgate keyring: expected a file, not stdin or stdout
+! Try 'bloomgate keyring --help'.
+! ls: cannot access './-': No such file or directory
+? 2

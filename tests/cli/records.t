@@ -320,3 +320,8 @@ id,x
 1,a
 id,x
 1,a
+
+# Field numbers are printed as specified. Counts of 1 use the singular.
+$ printf 'id,2020\n1,2\n' | bloomgate build -q --csv --field 2020 year.bg; echo a | bloomgate bench -k blocked | head -1
+1 distinct key from 1 record, 1.0 bytes on average; hash profile fast; false-positive rate 1%
+! bloomgate build: no record has field 2020 (records read: 2); check --field and --delimiter

@@ -356,7 +356,7 @@ def test_a_filter_expires_during_the_restore(program):
         p.backup(a)
         proxy = Proxy(b, b"BG.LOAD", lambda: time.sleep(max(0, then / 1000 - time.time() + 0.1)))
         text = p.restore(proxy)
-        assert "second: skipped, because it has expired" in text and "verified: 1 filters" in text and "expired: 1;" in text, text
+        assert "second: skipped, because it has expired" in text and "verified: 1 filter;" in text and "expired: 1;" in text, text
         assert b.ask("KEYS", "*") == [b"first"]
 
 
