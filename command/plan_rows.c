@@ -51,7 +51,8 @@ void plan_explain(const struct plan_word *words, const bg_errinfo *why,
     plan_translate(words, why->expected, expected, sizeof expected);
     plan_translate(words, why->found, found, sizeof found);
     if (why->code == BG_ENOTSUP && strcmp(why->what, "rate") == 0) {
-        (void)snprintf(text, PLAN_TEXT, "%s: %s needs more than 1024 bits per key",
+        (void)snprintf(text, PLAN_TEXT,
+                       "%s: %s cannot be reached with 1024 bits per key",
                        plan_word(words, "rate"), found);
         return;
     }

@@ -166,9 +166,14 @@ const char *number_show_rate(double rate, char text[NUMBER_TEXT])
             n--;
         }
         memcpy(text + n, "%", 2);
+    } else if (percent > 0 && percent < 1e-4) { /* "1e-9": 1.00e-07% is hard to read */
+        const size_t n = (size_t)snprintf(text, NUMBER_TEXT, "%.3g", rate);
+        char *exponent = strstr(text, "e-0");
+        if (exponent) {
+            memmove(exponent + 2, exponent + 3, (size_t)(text + n - exponent) - 2);
+        }
     } else {
-        (void)snprintf(text, NUMBER_TEXT,
-                       percent > 0 && percent < 1e-4 ? "%.2e%%" : "%.3g%%", percent);
+        (void)snprintf(text, NUMBER_TEXT, "%.3g%%", percent);
     }
     return text;
 }

@@ -73,20 +73,20 @@ $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json-output | python3 
 
 # Kinds that cannot reach the requested rate are reported, and the remaining kinds are measured.
 $ bloomgate bench -k split -k classic -p 1e-12 -m 100 keys
-100 distinct keys from the first 100 records, 6.9 bytes on average; hash profile fast; false-positive rate 1.00e-10%
+100 distinct keys from the first 100 records, 6.9 bytes on average; hash profile fast; false-positive rate 1e-12
 times in nanoseconds of CPU time per key, one thread, median of 5 passes
 |
                 bits...batches,...rate,...rate,
 kind      size  /key...build...predicted  measured
-classic  728 B  58.2...1.01e-10%        0%
+classic  728 B  58.2...1.01e-12        0%
 |
 Not possible:
-  split        --rate: 1e-12 for 100 items needs more than 1024 bits per key
+  split        --rate: 1e-12 for 100 items cannot be reached with 1024 bits per key
 $ bloomgate bench -k split -p 1e-12 -m 100 keys --json-output > none.json
-! bloomgate bench: split: --rate: 1e-12 for 100 items needs more than 1024 bits per key
+! bloomgate bench: split: --rate: 1e-12 for 100 items cannot be reached with 1024 bits per key
 ? 2
 $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
-[{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items needs more than 1024 bits per key'}]
+[{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items cannot be reached with 1024 bits per key'}]
 
 # Each chart contains one row per kind.
 $ bloomgate bench -m 1000 keys --plot bench.svg > table; python3 $CLI_TESTS/svg.py bench.svg

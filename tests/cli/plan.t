@@ -197,7 +197,7 @@ Alternatives if:
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
-  counting     --rate: 1e-08 for 1000000 items needs more than 1024 bits per key
+  counting     --rate: 1e-08 for 1000000 items cannot be reached with 1024 bits per key
 |
 Use classic, which reads up to 27 cache lines per lookup: a blocked filter would need over 1.5 times
   the memory; 4.6 MiB, 0.000001% false positives.
@@ -211,35 +211,35 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 0.0515% false
     positives, over 1000 times as many
 $ bloomgate plan -n 1M -p 1e-12 --kind split
-! bloomgate plan: --rate: 1e-12 for 1000000 items needs more than 1024 bits per key
+! bloomgate plan: --rate: 1e-12 for 1000000 items cannot be reached with 1024 bits per key
 ? 2
 $ bloomgate plan -n 1M -p 1e-30
-1,000,000 keys, false-positive rate at most 1.00e-28%
+1,000,000 keys, false-positive rate at most 1e-30
 |
-                       bits          false      at 2x         at  fits  lines
-kind             size  /key   k  positives   the keys        10x  into   read
-classic      18.4 MiB   154  64  9.98e-29%  1.23e-14%      36.3%  L3       64
-partitioned  18.4 MiB   154  64  9.92e-29%  1.22e-14%      36.2%  L3       64
-window       24.7 MiB   207  64  8.73e-29%  8.73e-29%  3.07e-18%  L3      512
+                       bits          false     at 2x        at  fits  lines
+kind             size  /key   k  positives  the keys       10x  into   read
+classic      18.4 MiB   154  64   9.98e-31  1.23e-16     36.3%  L3       64
+partitioned  18.4 MiB   154  64   9.92e-31  1.22e-16     36.2%  L3       64
+window       24.7 MiB   207  64   8.73e-31  8.73e-31  3.07e-20  L3      512
 |
 Not possible:
-  blocked      --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  split        --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  register     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  counting     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  cuckoo       --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  quotient     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  fuse         --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  ribbon       --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
-  scalable     --rate: 1.024e-31 for 1000000 items needs more than 1024 bits per key
+  blocked      --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  split        --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  register     --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  counting     --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  cuckoo       --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  quotient     --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  fuse         --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  ribbon       --rate: 1e-30 for 1000000 items cannot be reached with 1024 bits per key
+  scalable     --rate: 1.024e-31 for 1000000 items cannot be reached with 1024 bits per key
 |
 Use classic, which reads up to 64 cache lines per lookup: a blocked filter would exceed the limits;
-  18.4 MiB, 9.98e-29% false positives.
+  18.4 MiB, 9.98e-31 false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
 Alternatives if:
   - keys have to expire: window needs 24.7 MiB, 34% more
-  - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 1.23e-14%
+  - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 1.23e-16
     false positives, over 1000 times as many
 
 # With --growth, the filter is sized for the final number of keys.

@@ -188,7 +188,8 @@ TEST(number__shown)
     CHECK_STR(number_show_rate(0, text), "0%");
     CHECK_STR(number_show_rate(8.7e-7, text), "0.000087%");
     CHECK_STR(number_show_rate(1e-8, text), "0.000001%");
-    CHECK_STR(number_show_rate(1e-9, text), "1.00e-07%");
+    CHECK_STR(number_show_rate(1e-9, text), "1e-9");
+    CHECK_STR(number_show_rate(2.3456e-10, text), "2.35e-10");
     CHECK_STR(number_show_seconds(0.5, text), "0.5 s");
     CHECK_STR(number_show_seconds(12.7, text), "12 s");
     CHECK_STR(number_show_seconds(200, text), "3m 20s");
