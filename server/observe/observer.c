@@ -386,8 +386,8 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
     if (!observer_read(entry->object->slot, &figures, &changes)) {
         return figures;
     }
-    if (object_grows(entry->object)) {
-        figures.health.capacity = 0; /* not a limit */
+    if (object_grows(entry->object) || entry->object->shape.kind == BG_KIND_WINDOW) {
+        figures.health.capacity = 0; /* not a limit: the filter grows or forgets keys */
     }
     if (!figures.has_base) { /* its rate is 1, whatever its target */
         figures.health.rate_health = BG_HEALTH_ACT;

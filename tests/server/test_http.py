@@ -312,6 +312,22 @@ def test_filters_at_their_planned_size_are_watched(s):
     same(told["health"]["status"], "act")
 
 
+def test_windows_are_judged_by_their_rate(s):
+    """A window holds keys for up to 1/7 longer than specified, so it permanently holds more keys than its capacity."""
+    a = Asker(s)
+    a.make("counts", capacity=7000, error=0.01, window={"count": 7000})
+    for n in range(1, 5):
+        a.ask("POST", f"{F}/counts/add", 200, {"keys": [f"{n}.{i}" for i in range(5000)]})
+        told = a.told("GET", f"{F}/counts?examine=1", 200)
+        same((told["health"], told["capacity"]), ({"status": "fine", "reasons": []}, 7000))
+    assert told["items"]["low"] > 7000, told
+    same(metrics_of(a)['bloomgate_filter_capacity_items{filter="counts"}'], 0)
+    a.make("burst", capacity=100, error=0.01, window={"count": 7000})
+    a.ask("POST", f"{F}/burst/add", 200, {"keys": [str(i) for i in range(7000)]})
+    told = a.told("GET", f"{F}/burst?examine=1", 200)
+    same((told["health"]["status"], told["health"]["reasons"][0]["code"]), ("act", "predicted"))
+
+
 def test_rates_are_compared_with_the_requested_rate(s):
     """Folding and merging raise the rate of a filter, but not its target."""
     a = Asker(s)
