@@ -48,9 +48,10 @@ struct gate {
     bool source_up;
     /* time at which the source's state was last reported as an event */
     uint64_t source_told;
-    uint32_t source_reports; /* reasons reported since then */
-    char source_text[BG_ERR_MESSAGE_MAX];
-    char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
+    uint32_t source_reports;              /* reasons reported since then */
+    char source_text[BG_ERR_MESSAGE_MAX]; /* why the follower failed, or "" */
+    char ask_text[BG_ERR_MESSAGE_MAX];    /* why the last lookup failed, or "" */
+    char build_text[BG_ERR_MESSAGE_MAX];  /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
     uint64_t build_time;     /* see gates.h */

@@ -78,7 +78,7 @@ void gate_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
     }
     (void)pthread_mutex_lock(&gate->lock);
     atomic_store(&gate->ask_failed, failed);
-    (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
+    (void)snprintf(gate->ask_text, sizeof gate->ask_text, "%s",
                    failed ? why->message : "");
     (void)pthread_mutex_unlock(&gate->lock);
 }
@@ -547,8 +547,10 @@ static void gates_describe(struct gate *gate, struct gate_about *about)
                                   .progress_expected =
                                       atomic_load(&gate->progress_expected) };
     (void)pthread_mutex_lock(&gate->lock);
-    about->source_up = gate->source_up && !atomic_load(&gate->ask_failed);
-    memcpy(about->source_text, gate->source_text, sizeof about->source_text);
+    const bool asked = atomic_load(&gate->ask_failed);
+    about->source_up = gate->source_up && !asked;
+    memcpy(about->source_text, asked ? gate->ask_text : gate->source_text,
+           sizeof about->source_text);
     memcpy(about->build_text, gate->build_text, sizeof about->build_text);
     about->build_keys = gate->build_keys;
     about->build_seconds = gate->build_seconds;

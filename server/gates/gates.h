@@ -157,8 +157,8 @@ struct gate_about {
     const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */
-    /* False if the last lookup or the follower failed. If there is no follower, the last build
-     * counts instead. */
+    /* False if the follower failed, or if the last lookup failed and the follower has not
+     * recovered since. If there is no follower, the last build counts instead. */
     bool source_up;
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     /* seconds since the follower last caught up; negative if it never has */

@@ -118,6 +118,17 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
+/* Sets whether the gate can use its source. If it can, an earlier failed lookup no longer counts,
+ * because it may have been the last one. The caller holds the lock. */
+static void gate_life_set_source(struct gate *gate, bool up, const char *why)
+{
+    gate->source_up = up;
+    (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
+    if (up) {
+        atomic_store(&gate->ask_failed, false);
+    }
+}
+
 /* Reports that the source is lost or back. While it stays lost, repeats the report every minute,
  * and reports up to LIFE_REPORTS different reasons per minute. The first connection is not a
  * recovery, so it is not reported. */
@@ -131,10 +142,9 @@ static void gate_life_state(void *context, bool up, const char *why)
     const bool changed = first
                          || (!up && strcmp(gate->source_text, why) != 0
                              && gate->source_reports < LIFE_REPORTS);
-    gate->source_up = up;
     gate->source_told = first ? now : gate->source_told;
     gate->source_reports = first ? 1 : gate->source_reports + changed;
-    (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
+    gate_life_set_source(gate, up, why);
     (void)pthread_mutex_unlock(&gate->lock);
     if (changed) {
         gate_tell(gate, up ? GATE_EVENT_SOURCE_BACK : GATE_EVENT_SOURCE_LOST, why, 0,
@@ -243,9 +253,8 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     (void)snprintf(gate->build_text, sizeof gate->build_text, "%s",
                    err ? why->message : "");
     if (!gate->followed) { /* otherwise, the follower reports the state */
-        gate->source_up = !err || err == BG_ENOMEM || err == BG_EQUOTA;
-        (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
-                       gate->source_up ? "" : gate->build_text);
+        const bool up = !err || err == BG_ENOMEM || err == BG_EQUOTA;
+        gate_life_set_source(gate, up, up ? "" : gate->build_text);
     }
     (void)pthread_mutex_unlock(&gate->lock);
 }

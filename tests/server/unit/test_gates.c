@@ -81,11 +81,16 @@ static void copy_about(void *context, const struct gate_about *about)
     *(struct gate_about *)context = *about;
 }
 
-static struct gate_about about(struct gates *gates)
+static struct gate_about about_of(struct gates *gates, bg_bytes name)
 {
     struct gate_about a = { .name = NULL };
-    CHECK_OK(gates_about(gates, NAME, copy_about, &a, NULL));
+    CHECK_OK(gates_about(gates, name, copy_about, &a, NULL));
     return a;
+}
+
+static struct gate_about about(struct gates *gates)
+{
+    return about_of(gates, NAME);
 }
 
 static bg_outcome look(struct gates *gates, const char *key)
@@ -395,6 +400,62 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     AWAIT(look(gates, "sku-1") == BG_OUTCOME_PRESENT);
     AWAIT(about(gates).source_up);
     AWAIT(diary_count(&diary, GATE_EVENT_SOURCE_BACK) == 2);
+    gates_free(gates);
+    world_end(&w);
+}
+
+TEST(gates__a_failed_lookup_does_not_count_after_a_recovery)
+{
+    struct world w;
+    struct diary diary;
+    struct gate_settings settings;
+    struct gates *gates = begin(&diary);
+    world_begin(&w, true);
+    world_products(&w, 5);
+    usual(&settings, &w);
+    set(&settings, "timeout", "100ms");
+    add(gates, &settings);
+    AWAIT(about(gates).trusted);
+    world_do(&w, "BEGIN EXCLUSIVE");
+    AWAIT(diary_count(&diary, GATE_EVENT_SOURCE_LOST) == 1);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN);
+    world_do(&w, "COMMIT");
+    AWAIT(diary_count(&diary, GATE_EVENT_SOURCE_BACK) == 1);
+    CHECK(about(gates).source_up);
+    CHECK_EQ(about(gates).builds, 1);
+    gates_free(gates);
+    world_end(&w);
+}
+
+TEST(gates__a_lookup_does_not_hide_why_the_follower_fails)
+{
+    struct world w;
+    struct gate_settings settings;
+    struct gates *gates = begin(NULL);
+    char moved[512];
+    world_begin(&w, false);
+    world_products(&w, 5);
+    world_do(&w, "CREATE TRIGGER hides AFTER INSERT ON products BEGIN"
+                 " SELECT RAISE(IGNORE); END");
+    (void)sqlite3_close(w.db);
+    (void)snprintf(moved, sizeof moved, "%s/moved", w.folder);
+    CHECK(rename(w.path, moved) == 0);
+    usual(&settings, &w);
+    add(gates, &settings);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN);
+    CHECK(rename(moved, w.path) == 0);
+    world_open(&w);
+    AWAIT(look(gates, "sku-1") == BG_OUTCOME_PRESENT);
+    AWAIT(strstr(about(gates).source_text, "RAISE(IGNORE)"));
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_PRESENT);
+    CHECK(!about(gates).source_up && about(gates).source_text[0]);
+
+    /* Another lookup fails and succeeds. */
+    world_do(&w, "ALTER TABLE products RENAME TO away");
+    AWAIT(look(gates, "sku-1") == BG_OUTCOME_UNKNOWN);
+    world_do(&w, "ALTER TABLE away RENAME TO products");
+    AWAIT(look(gates, "sku-1") == BG_OUTCOME_PRESENT);
+    AWAIT(strstr(about(gates).source_text, "RAISE(IGNORE)"));
     gates_free(gates);
     world_end(&w);
 }
