@@ -287,11 +287,13 @@ static void keyspace_copy(struct request *request)
     const struct catalog_terms terms = { .flags = replace ? CATALOG_REPLACE : 0,
                                          .expires = atomic_load(&entry->expires) };
     bg_err err = object_copy(entry->object, &copy, &info);
-    if (!err) {
-        err = session_put(session, to, copy, &terms, &info);
-        if (err) {
-            object_free(copy);
-        }
+    if (err) {
+        args_failed(request, err, &info, "");
+        return;
+    }
+    err = session_put(session, to, copy, &terms, &info);
+    if (err) {
+        object_free(copy);
     }
     if (err && err != BG_EBUSY) {
         args_failed(request, err, &info, "");

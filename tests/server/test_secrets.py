@@ -54,7 +54,8 @@ def get(s, path):
 def check_unavailable(s, name, why):
     """Checks that commands, the API and the metrics agree on why a filter is not available, and that neither they nor
     the log suggest dropping it."""
-    for words in (("BF.ADD", name, "b"), ("BG.DUMP", name, "0"), ("BG.FOLD", name, 1), ("BG.DIGEST", name)):
+    for words in (("BF.ADD", name, "b"), ("BG.DUMP", name, "0"), ("BG.FOLD", name, 1), ("BG.DIGEST", name),
+                  ("COPY", name, "copy")):
         reply = s.ask(*words)
         assert why in reply and "drop" not in reply, (words, reply)
     shown = json.loads(get(s, f"/api/v1/filters/{name}"))
