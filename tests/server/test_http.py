@@ -1128,6 +1128,7 @@ def test_check_with_a_query(s):
          ({"results": [True], "keys": 1, "maybe": 1}, "no-store"))
     told = a.told("GET", f"{F}/asked/check?key=alice&key=bob&x=1&key=&key=a+b&key=%C3%BC&key=a%00%ff%26%3D&key=a%00", 200)
     same(told["results"], [True, False, True, True, True, True, False])
+    same(a.told("GET", f"{F}/asked/check?key=a%2Bb", 200)["results"], [False])
     same(a.told("GET", f"{F}/asked/check?key", 200)["results"], [True])
     for bad in ("", "?", "?keys=a", "?key=%", "?key=%4", "?key=%GG"):
         a.ask("GET", f"{F}/asked/check{bad}", 400)
