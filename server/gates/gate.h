@@ -63,6 +63,9 @@ struct gate {
 
 /* ---- gates.c ------------------------------------------------------------------------------ */
 
+/* Returns whether the filter's "no" is trusted (T1 to T3). */
+bool gate_is_trusted(const struct gate *gate);
+
 /* Records whether a lookup, or the check of `lookup`, failed. `why` contains the reason. */
 void gate_note_answer(struct gate *gate, const bg_errinfo *why, bool failed);
 

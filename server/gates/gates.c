@@ -52,8 +52,7 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
     }
 }
 
-/* Returns whether the filter's "no" is trusted (T1 to T3). */
-static bool gate_is_trusted(const struct gate *gate)
+bool gate_is_trusted(const struct gate *gate)
 {
     const uint64_t built = atomic_load(&gate->built);
     if (built == 0 || built != atomic_load(&gate->needed)) {

@@ -350,15 +350,20 @@ static bool gate_life_is_due(struct gate_life *life, char *text, size_t room)
 
 /* ---- The maker ----------------------------------------------------------------------------- */
 
-/* Reports when the follower falls behind, and when it has caught up again. */
+/* Reports when the follower falls behind, and when it has caught up again and the filter is
+ * trusted, which takes a rebuild if a new epoch has started in the meantime. */
 static void gate_life_watch(struct gate_life *life)
 {
     struct gate *gate = life->gate;
     const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
-    const bool stale =
+    const bool late =
         gate->followed && seen && now > seen && now - seen > gate->max_lag;
+    const bool stale = life->stale ? !gate_is_trusted(gate) : late;
     if (stale != life->stale) {
         life->stale = stale;
+        if (!stale) { /* the source answers, although the last lookup may have failed */
+            atomic_store(&gate->ask_failed, false);
+        }
         gate_tell(
             gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
             stale ? "the follower has not caught up within max-lag; all lookups "

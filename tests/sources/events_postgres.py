@@ -1697,6 +1697,20 @@ def stalled_connection(case):
     oracle.check(case)
 
 
+@event("connection stalls during the last lookup", modes=POSTGRES, setup=proxied, writers=False, monitor=False)
+def stalled_lookup(case):
+    """When the follower has caught up, the gate is up, although the last lookup failed."""
+    gate = case.open_gate("idle", checked=False, timeout="100ms", max_lag="300ms")
+    key = min(case.truth())
+    case.proxy.stall()
+    gate.wait_event("stale")
+    require(gate.lookup(key) == "unknown", "the lookup did not fail")
+    case.proxy.flow()
+    gate.wait_event("fresh")
+    gate.wait(lambda about: about["up"] == "1", "up")
+    case.close_gate(gate)
+
+
 # ---- Between any two messages ----------------------------------------------------------------
 
 

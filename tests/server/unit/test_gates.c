@@ -553,6 +553,14 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     AWAIT(diary_count(&diary, GATE_EVENT_FRESH) >= 1);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_RESTARTED), 1);
     gates_free(gates);
+
+    /* The filter is not reported as answering lookups again before it has been rebuilt. */
+    size_t built = 0, fresh = 0;
+    for (size_t i = 0; i < diary.n; i++) {
+        built = diary.kinds[i] == GATE_EVENT_BUILD_ENDED ? i : built;
+        fresh = diary.kinds[i] == GATE_EVENT_FRESH ? i : fresh;
+    }
+    CHECK(fresh > built);
     world_end(&w);
     world_end(&other);
 }
