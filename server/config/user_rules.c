@@ -281,6 +281,25 @@ static void user_reset(struct user *user)
     memset(user->may_run, 0, sizeof user->may_run);
 }
 
+/* Reports an unknown rule. It is not shown, because it may be a password. */
+static bool user_rule_unknown(const struct user_draft *draft, const char *rule)
+{
+    static const char *const limits[] = { "rate=", "burst=", "quota-memory=",
+                                          "quota-filters=" };
+    const char *equals = strchr(rule, '=');
+    char name[32] = "";
+    if (equals && (size_t)(equals - rule) < sizeof name - 1) {
+        letters_lower(name, sizeof name, rule, (size_t)(equals - rule) + 1);
+    }
+    const char *near =
+        *name ? nearest_name(name, limits, sizeof limits / sizeof *limits) : NULL;
+    (void)snprintf(draft->why, SETTINGS_WHY,
+                   "unknown rule (hidden, because it may be a password)%s%s%s; write "
+                   "passwords as >PASSWORD, or hash them with --hash-password",
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return false;
+}
+
 static bool user_rule_word(const struct user_draft *draft, const char *rule)
 {
     static const char *const words[] = { "on",        "off",         "nopass",
@@ -315,10 +334,7 @@ static bool user_rule_word(const struct user_draft *draft, const char *rule)
     }
     const char *near = nearest_name(rule, words, WORDS);
     return near ? user_wrong(draft, rule, "a rule", near)
-                : user_wrong_hidden(draft,
-                                    "unknown rule (hidden, because it may be a "
-                                    "password); write passwords as >PASSWORD, or hash "
-                                    "them with --hash-password");
+                : user_rule_unknown(draft, rule);
 }
 
 static bool user_rule(const struct user_draft *draft, const char *rule)

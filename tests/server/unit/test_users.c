@@ -264,6 +264,9 @@ TEST(rules__mistakes)
         { "user a hunter2-very-secret",
           "conf:1: user a: unknown rule (hidden, because it may be a password); write passwords as "
           ">PASSWORD, or hash them with --hash-password" },
+        { "user a quota_memry=1Gi",
+          "conf:1: user a: unknown rule (hidden, because it may be a password); did you mean "
+          "quota-memory=?; write passwords as >PASSWORD, or hash them with --hash-password" },
         { "user a $scrypt$hunter2",
           "conf:1: user a: invalid password hash: expected ln from 10 to 20, r from 1 to 32, p "
           "from 1 to 16, and at most 256 MiB of memory" },
