@@ -74,12 +74,55 @@ static int files_write_error(const char *path, bool above)
     return files_folder_error(folder, above);
 }
 
-static void files_check_written(struct settings_draft *draft, const char *name,
-                                const char *path)
+/* Returns whether the directory of a file is missing, but will be created as `dir` or one of its
+ * parents. */
+static bool files_is_in_new_dir(const struct settings_draft *draft, const char *path)
 {
+    const char *dir = draft->settings.dir;
+    char folder[PATH_MAX];
+    struct stat info;
+    if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder) {
+        return false;
+    }
+    files_parent(folder);
+    const size_t n = strlen(folder);
+    return strncmp(dir, folder, n) == 0 && (!dir[n] || dir[n] == '/')
+           && stat(folder, &info) != 0 && errno == ENOENT;
+}
+
+static void files_check_log(struct settings_draft *draft)
+{
+    const char *path = draft->settings.log_file;
     const int code = *path ? files_write_error(path, false) : 0;
     if (code) {
-        settings_mistake(draft, "", "%s: cannot write %.400s: %s", name, path,
+        settings_mistake(draft, "", "log-file: cannot write %.400s: %s", path,
+                         text_errno(code));
+    }
+}
+
+static void files_check_pid(struct settings_draft *draft)
+{
+    const char *path = draft->settings.pid_file;
+    const int code = *path ? files_write_error(path, false) : 0;
+    if (code && !files_is_in_new_dir(draft, path)) {
+        settings_mistake(draft, "", "pid-file: cannot write %.400s: %s", path,
+                         text_errno(code));
+    }
+}
+
+static void files_check_socket(struct settings_draft *draft)
+{
+    const char *path = draft->settings.unixsocket;
+    char folder[PATH_MAX];
+    if (!*path
+        || (size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder) {
+        return; /* a path that is too long is reported by settings_check */
+    }
+    files_parent(folder);
+    const int code = files_folder_error(folder, false);
+    if (code && !files_is_in_new_dir(draft, path)) {
+        settings_mistake(draft, settings_where(draft, "unixsocket"),
+                         "unixsocket: cannot create %.400s: %s", path,
                          text_errno(code));
     }
 }
@@ -169,7 +212,8 @@ void settings_check_files(struct settings_draft *draft)
 {
     files_check_dir(draft);
     files_check_keyring(draft);
-    files_check_written(draft, "log-file", draft->settings.log_file);
-    files_check_written(draft, "pid-file", draft->settings.pid_file);
+    files_check_log(draft);
+    files_check_pid(draft);
+    files_check_socket(draft);
     files_check_sharded(draft);
 }
