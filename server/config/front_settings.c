@@ -91,7 +91,9 @@ static bool front_read_word(const char *text, struct front_settings *front,
     char key[40];
     (void)snprintf(key, sizeof key, "%.*s", n < sizeof key ? (int)n : 0, text);
     const char *near = nearest_name(key, names, FRONT_WORDS);
-    (void)snprintf(why, SETTINGS_WHY, "found '%s', expected NAME=VALUE%s%s%s", key,
+    (void)snprintf(why, SETTINGS_WHY, "%s '%s'%s%s%s%s",
+                   text[n] ? "unknown setting" : "found", key,
+                   text[n] ? "" : ", expected NAME=VALUE",
                    near ? "; did you mean " : "", near ? near : "", near ? "=?" : "");
     return false;
 }

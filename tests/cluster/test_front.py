@@ -635,7 +635,7 @@ def test_settings(program):
         assert check("seen nodes=h:1,h:2 shards=1024 replicas=2 connect=500ms timeout=1s patience=3s user=u password=p fail=open tls=no")[0] == 0
         for line, what in (("seen", "nodes is missing"), ("seen nodes=", "nodes: expected HOST:PORT"),
                            ("seen nodes=h:1 shards=0", "shards: expected 1 to 1024"),
-                           ("seen nodes=h:1 shards=1025", "shards: expected"), ("seen nodes=h:1 shard=3", "did you mean shards=?"),
+                           ("seen nodes=h:1 shards=1025", "shards: expected"), ("seen nodes=h:1 shard=3", "unknown setting 'shard'; did you mean shards=?"),
                            ("seen nodes=h:1 timeout=0", "timeout: expected"),
                            ("seen nodes=h:1 connect=61s", "connect: expected"), ("seen nodes=h:1 tls=on", "tls: expected no or yes"),
                            ("seen nodes=h:1 fail=maybe", "fail: expected open or closed"), ("seen nodes=h:1 tls-ca=x", "require tls=yes"),
