@@ -481,7 +481,7 @@ export function heatMap(id, shares, low, high, label) {
   const side = width / columns;
   const tall = Math.min(side, 14);
   const at = pointed.has(id) ? Math.min(shares.length - 1, pointed.get(id)) : -1;
-  const strength = (v) => (high > low ? Math.max(0, Math.min(1, (v - low) / (high - low))) : 0.5);
+  const strength = (v) => (high > low ? Math.max(0, Math.min(1, (v - low) / (high - low))) : v);
   const index = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const column = Math.min(columns - 1, Math.floor((event.clientX - box.left) / side));

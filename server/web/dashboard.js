@@ -94,7 +94,7 @@ function cleanSegment(text) {
 function arrive() {
   const route = readRoute();
   const first = state.route === null;
-  const known = Object.hasOwn(DETAILS, route.page) ? DETAILS[route.page] : PAGES.find((page) => page.id === route.page);
+  const known = route.rest === "" ? PAGES.find((page) => page.id === route.page) : Object.hasOwn(DETAILS, route.page) && DETAILS[route.page];
   const view = known ? known.view : missing;
   Object.assign(state, { route, view, local: view.begin(route), data: null, error: null, question: null, helping: false });
   refresh();
@@ -266,7 +266,7 @@ function content(now) {
 
 function sidebar() {
   const counts = state.info && state.info.filters;
-  const here = detailPage() ? detailPage().above.id : state.route.page;
+  const here = detailPage() ? detailPage().above.id : state.view === missing ? null : state.route.page;
   return h("aside", { class: "side" },
     h("a", { class: "brand", href: "#/", "aria-label": "Bloomgate: all filters" }, logo(), h("span", null, "Bloomgate")),
     h("nav", { "aria-label": "Pages" }, h("ul", null, PAGES.map((page) => h("li", { key: page.id }, h("a", {

@@ -239,7 +239,10 @@ function occupancy({ local, change }) {
 }
 
 // Returns a sentence that compares the parts with those of a filter with random keys.
-function evenness({ low, high, uneven }) {
+function evenness({ low, high, uneven, most }) {
+  if (most === 0) {
+    return "The filter is empty.";
+  }
   if (uneven === null) {
     return "In a filter of this kind, parts may differ by design.";
   }

@@ -26,15 +26,22 @@ export function begin(route) {
 }
 
 export async function load({ local, api }) {
-  const [list, past] = await Promise.all([
-    api.get("api/v1/filters", {
-      search: local.search, kind: local.kind, health: local.health, sort: local.sort, order: local.order,
-      count: local.size, offset: Math.max(0, local.page - 1) * local.size,
-    }),
-    api.get("api/v1/history", { metric: "queries_per_second,maybes_per_second,adds_per_second", seconds: 300 }),
+  const read = () => api.get("api/v1/filters", {
+    search: local.search, kind: local.kind, health: local.health, sort: local.sort, order: local.order,
+    count: local.size, offset: (local.page - 1) * local.size,
+  });
+  const [first, past] = await Promise.all([
+    read(), api.get("api/v1/history", { metric: "queries_per_second,maybes_per_second,adds_per_second", seconds: 300 }),
   ]);
+  let list = first;
+  if (local.page > lastPage(local, list)) { // for example, after filters have been deleted
+    local.page = lastPage(local, list);
+    list = await read();
+  }
   return { list: { ...list, filters: list.filters.map(aimed) }, past };
 }
+
+const lastPage = (local, list) => Math.max(1, Math.ceil(list.matched / local.size));
 
 export function render(context) {
   const { local, data, info, change, goto } = context;
@@ -62,7 +69,7 @@ function tiles(info, past) {
     tile("Filters", figure("filters", counts.count, format.count),
       h("span", { class: "counts" }, ["fine", "watch", "act", "unknown"].filter((status) => counts[status] > 0 || status === "fine")
         .map((status) => h("span", { class: `count-${status}`, key: status }, `${format.count(counts[status])} ${status === "unknown" ? "not examined" : status}`)))),
-    tile("Keys", figure("items", counts.items, format.keys, counts.items === null ? "" : format.count(counts.items)), "estimated, in all filters"),
+    tile("Keys", figure("items", counts.items, format.keys, counts.items === null ? "" : format.count(counts.items)), counts.unknown > 0 ? "estimated, in examined filters" : "estimated, in all filters"),
     tile("Memory", figure("filter_bytes", info.memory.filter_bytes, format.bytes),
       info.memory.limit_bytes === null ? `in filters; process ${format.bytes(info.memory.rss_bytes)}`
         : `${format.share(info.memory.filter_bytes / info.memory.limit_bytes)} of ${format.bytes(info.memory.limit_bytes)}`),
@@ -197,7 +204,7 @@ function rateCell(filter) {
 // ---- Pages ---------------------------------------------------------------------------------
 
 function pages(local, list, change) {
-  const last = Math.max(1, Math.ceil(list.matched / local.size));
+  const last = lastPage(local, list);
   const from = (local.page - 1) * local.size;
   const turn = (page) => change({ page, row: -1 });
   return h("nav", { class: "pages", "aria-label": "Pages" },

@@ -233,8 +233,11 @@ async function tryOverview(browser) {
   const tiles = page.locator(".tiles");
   await sameFigure("totals", tiles, "filters", info.filters.count, format.count);
   await sameFigure("totals", tiles, "items", info.filters.items, format.keys);
+  check("totals: keys are those of examined filters", (await tiles.innerText()).includes(info.filters.unknown > 0 ? "in examined filters" : "in all filters"), await tiles.innerText());
   await sameFigure("totals", tiles, "filter_bytes", info.memory.filter_bytes, format.bytes);
   await sameFigure("totals", tiles, "avoided", info.avoided, format.compact);
+  await go(window, "#/?search=browse%3A&page=9");
+  await until("a page after the last one shows the last one", async () => (await page.locator(".page-number").textContent()) === "1 / 1" && (await rows.count()) === json.filters.length);
   await go(window, "#/");
   await shoot(window, "overview-light");
   await trySorting(window);
@@ -386,8 +389,10 @@ async function tryActions(window) {
   await until("the filter is deleted, and the list of filters is shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
   await go(window, "#/filter/browse%3Amain");
   await until("a missing filter is reported", () => page.getByText("Filter not found").count());
-  await go(window, "#/nonsense/x");
-  await until("a missing page is reported", () => page.getByRole("heading", { name: "Page not found" }).count());
+  for (const place of ["nonsense/x", "gates/x", "filter", "gate"]) {
+    await go(window, `#/${place}`);
+    await until(`${place} is reported as missing`, () => page.getByRole("heading", { name: "Page not found" }).count());
+  }
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
 }
 

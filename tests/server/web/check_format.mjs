@@ -167,6 +167,11 @@ check("axis labels neither touch nor leave the chart", () => {
   }
 });
 check("lines have gaps, and single values are dots", () => assert.equal(charts.linePath([null, 5, null, 7, 8, null, 9], (i) => i, (v) => v), "M1 5h0M3 7L4 8M6 9h0"));
+check("a heat map whose cells are equally full shows how full they are", () => {
+  for (const [share, opacity] of [[0, 0.05], [1, 1]]) {
+    assert.match(JSON.stringify(charts.heatMap("h", [share, share], share, share, "")), new RegExp(`"fill-opacity":${opacity}[,}]`));
+  }
+});
 check("charts explain missing points", () => {
   const chart = { from: 1790000000, step: 5 };
   assert.equal(charts.firstKnown([{ values: [null, null, 0] }, { level: 3 }, { values: [null, 4, 5] }]), 1);
