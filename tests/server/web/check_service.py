@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium against the real service, using browse.mjs. The service has
 filters of all kinds with all sorts of names, an overfull filter, and gates over a small catalog. A
-second run also defines users, and a third has 100,000 filters.
+second run also defines users, and a third has services with 100,000 filters, none and one.
 usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard.py
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
@@ -82,10 +82,11 @@ def main():
             fill(s, user)
             passed, failed = browse(folder, f"http://127.0.0.1:{s.http_port}/", user)
             good, bad = good + passed, bad + failed
-    with free_service(program, f"max-filters {2 * MANY}") as s:
+    with free_service(program, f"max-filters {2 * MANY}") as s, free_service(program) as empty, free_service(program) as one:
         fill_with_many(s)
-        base = f"http://127.0.0.1:{s.http_port}/"
-        passed, failed = browse(folder, base, None, (f"large={base}", "only=tryLarge"))
+        Asker(one, None).make("users")
+        base, *few = (f"http://127.0.0.1:{service.http_port}/" for service in (s, empty, one))
+        passed, failed = browse(folder, base, None, (f"large={base}", f"empty={few[0]}", f"one={few[1]}", "only=tryFew,tryLarge"))
         good, bad = good + passed, bad + failed
     print(f"{good} passed, {bad} failed")
     return 1 if bad or not good else 0
