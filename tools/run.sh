@@ -64,7 +64,7 @@ kill -0 "$service" 2>/dev/null || report_failure
 cat <<TEXT
 bloomgated is ready. Try:
 
-  redis-cli -p $port BF.ADD seen alice; redis-cli -p $port BF.MEXISTS seen alice bob
+  redis-cli -p $port BF.ADD fruit apple; redis-cli -p $port BF.MEXISTS fruit apple pear
   redis-cli -p $port BG.LOOKUP products BG-000042-6; redis-cli -p $port BG.LOOKUP products BG-000042-7
   curl -s http://127.0.0.1:$http/api/v1/gates/products
 
