@@ -252,10 +252,8 @@ bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
             return BG_OK;
         }
     }
-    return bgi_err_state(
-        info, BG_ENOTFOUND, "current secret",
-        "none of the %u secrets in the keyring is current; append a new one",
-        ring->table->count);
+    return bgi_err_state(info, BG_ENOTFOUND, "current secret",
+                         "no secret in the keyring is current; append a new one");
 }
 
 /* Writes a key id, which may come from an untrusted file, as text. Names of secrets contain no other
@@ -282,10 +280,9 @@ bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BY
     const struct keyring_secret *secret = keyring_find(ring->table, key_id);
     if (!secret) {
         char text[BG_KEY_ID_BYTES + 1];
-        return bgi_err_state(
-            info, BG_ENOTFOUND, "key id",
-            "none of the %u secrets in the keyring has the key id '%s'",
-            ring->table->count, keyring_text(key_id, text));
+        return bgi_err_state(info, BG_ENOTFOUND, "key id",
+                             "no secret in the keyring has the key id '%s'",
+                             keyring_text(key_id, text));
     }
     keyring_tell(secret, hash);
     return BG_OK;
