@@ -41,6 +41,17 @@ function cramped() {
       say(element, "takes two lines");
     }
   }
+  for (const grid of document.querySelectorAll(".gate .numbers")) {
+    const columns = new Set([...grid.children].map((cell) => cell.getBoundingClientRect().left)).size;
+    if (grid.children.length % columns > 0) {
+      bad.add(`${grid.children.length} numbers in ${columns} columns`);
+    }
+  }
+  for (const plot of document.querySelectorAll(".rate-plot")) {
+    if (plot.clientWidth < 100) {
+      bad.add(`a plot of rates is ${plot.clientWidth} pixels wide`);
+    }
+  }
   for (const box of document.querySelectorAll(".side, .page-overview .table-box")) {
     if (box.scrollWidth > box.clientWidth + 1) {
       bad.add(`${box.className} scrolls: ${box.scrollWidth} of ${box.clientWidth} pixels`);
