@@ -1700,7 +1700,7 @@ def stalled_connection(case):
 @event("connection stalls during the last lookup", modes=POSTGRES, setup=proxied, writers=False, monitor=False)
 def stalled_lookup(case):
     """When the follower has caught up, the gate is up, although the last lookup failed."""
-    gate = case.open_gate("idle", checked=False, timeout="100ms", max_lag="300ms")
+    gate = case.open_gate("idle", checked=False, timeout="2s", max_lag="2s")
     key = min(case.truth())
     case.proxy.stall()
     gate.wait_event("stale")
