@@ -49,7 +49,8 @@ static bool is_complete(const bg_hash_spec *spec)
 {
     switch (spec->profile) {
     case BG_HASH_FAST:
-    case BG_HASH_XXH64: return true;
+    case BG_HASH_XXH64:
+    case BG_HASH_FAST_INT: return true;
     case BG_HASH_KEYED:
     case BG_HASH_KEYED24:
     case BG_HASH_KEYED_INT: return spec->secret != NULL;

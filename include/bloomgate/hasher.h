@@ -58,8 +58,8 @@ BG_API bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b);
 
 /*
  * Returns a 64-bit number that identifies a hasher without revealing its secret: the hash of
- * a fixed string. Equal hashers have equal numbers; different hashers have the same number
- * with a probability of 2^-64. Thread safety: MT-Safe.
+ * a fixed string (for fast-int, the hash of that hash). Equal hashers have equal numbers;
+ * different hashers have the same number with a probability of 2^-64. Thread safety: MT-Safe.
  */
 BG_API uint64_t bg_hasher_check(const bg_hasher *hasher);
 

@@ -29,6 +29,18 @@ BGI_INLINE uint64_t bgi_mulhi(uint64_t a, uint64_t b)
 #endif
 }
 
+/* Returns the XOR of both halves of a 128-bit product. Compilers do not merge bgi_mulhi and a
+ * multiplication into one instruction. */
+BGI_INLINE uint64_t bgi_fold(uint64_t a, uint64_t b)
+{
+#if defined(__SIZEOF_INT128__)
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)(product >> 64) ^ (uint64_t)product;
+#else
+    return bgi_mulhi(a, b) ^ a * b;
+#endif
+}
+
 /*
  * Like bgi_mulhi, but uses only the high 52 bits of the hash, so CPUs with AVX-512 IFMA can
  * multiply eight hashes at once. The 2^52 possible values are enough to spread keys evenly over

@@ -79,16 +79,31 @@ static bool filter_add_u64(struct bgi_core *core, uint64_t key)
     return core->add(core, bg_hash_u64(&filter->hasher, key));
 }
 
+/* The same with the hash of `fast-int` inlined. */
+static bool filter_has_fast_int(const struct bgi_core *core, uint64_t key)
+{
+    return core->has(core, bgi_fast_int_masked(core->fast8_mask, key));
+}
+
+static bool filter_add_fast_int(struct bgi_core *core, uint64_t key)
+{
+    return core->add(core, bgi_fast_int_masked(core->fast8_mask, key));
+}
+
 /* Sets the function pointers at the start of a filter. */
 static void filter_set_calls(bg_filter *f)
 {
     const struct bgi_hasher *hasher = bgi_hasher_in(&f->hasher);
     const struct bgi_ops *ops = f->core.ops;
-    bool fused = hasher->profile == BG_HASH_FAST && ops->has_u64;
+    bool fast_int = hasher->profile == BG_HASH_FAST_INT;
     f->core.has = ops->has;
     f->core.add = ops->add;
-    f->core.has_u64 = fused ? ops->has_u64 : filter_has_u64;
-    f->core.add_u64 = fused ? ops->add_u64 : filter_add_u64;
+    f->core.has_u64 = fast_int ? filter_has_fast_int : filter_has_u64;
+    f->core.add_u64 = fast_int ? filter_add_fast_int : filter_add_u64;
+    if (hasher->profile == BG_HASH_FAST && ops->has_u64) {
+        f->core.has_u64 = ops->has_u64;
+        f->core.add_u64 = ops->add_u64;
+    }
     f->core.fast8_mask = bgi_fast8_mask(hasher->seed);
     f->core.may_refuse = ops->insert || f->kind->traits & BG_TRAIT_STATIC;
 }

@@ -78,7 +78,7 @@ static bg_err hasher_check_custom(const bg_hash_spec *spec, bg_errinfo *info)
 static bg_err hasher_check_spec(const bg_hash_spec *spec, bg_errinfo *info)
 {
     if (!hasher_profile_known(spec->profile)) {
-        return bgi_err(info, BG_EINVAL, "hash.profile", "a bg_hash_profile, 0 to 5",
+        return bgi_err(info, BG_EINVAL, "hash.profile", "a bg_hash_profile, 0 to 6",
                        "%lu", (unsigned long)spec->profile);
     }
     if (spec->reserved != 0) {
@@ -138,6 +138,7 @@ bg_err bg_hasher_init(bg_hasher *hasher, const bg_hash_spec *spec, bg_errinfo *i
     }
     switch ((bg_hash_profile)spec->profile) {
     case BG_HASH_FAST:
+    case BG_HASH_FAST_INT:
         h->seed = spec->seed;
         bgi_hasher_prepare_fast(h);
         break;
@@ -187,11 +188,15 @@ bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
     return hasher_secrets_equal(x->secret, y->secret);
 }
 
-/* The string must never change, because files contain the value computed from it. */
+/* The string must never change, because files contain the value computed from it. `fast-int` hashes
+ * strings like `fast`, so its number is hashed again, as an integer: otherwise both profiles would
+ * have the same number. */
 uint64_t bg_hasher_check(const bg_hasher *hasher)
 {
     static const char fixed[] = "bloomgate: which hasher is this?";
-    return bg_hash_bytes(hasher, fixed, sizeof fixed - 1);
+    const uint64_t check = bg_hash_bytes(hasher, fixed, sizeof fixed - 1);
+    return bg_hasher_profile(hasher) == BG_HASH_FAST_INT ? bg_hash_u64(hasher, check)
+                                                         : check;
 }
 
 bg_hash_profile bg_hasher_profile(const bg_hasher *hasher)

@@ -28,7 +28,7 @@ enum {
 struct bgi_hasher {
     uint32_t profile;
     uint32_t features;
-    uint64_t seed;                   /* for fast and xxh64; otherwise 0 */
+    uint64_t seed;                   /* for fast, fast-int and xxh64; otherwise 0 */
     uint8_t secret[BG_SECRET_BYTES]; /* for keyed profiles; otherwise 0 */
     bgi_siphash_key sip;             /* the secret, or a derived key for keyed-int */
     union {

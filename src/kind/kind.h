@@ -117,7 +117,7 @@ struct bgi_core {
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
     unsigned char *words; /* the filter's bits, 64-byte aligned */
     uint64_t units;       /* number of units; hashes are mapped to this range */
-    uint64_t fast8_mask;  /* derived from the seed, for the profile `fast` */
+    uint64_t fast8_mask;  /* derived from the seed, for `fast` and `fast-int` */
     uint32_t k;           /* bits per key */
     /* Whether batches of adds or lookups prefetch, which pays off if the filter is larger than the
      * cache. */

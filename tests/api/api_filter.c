@@ -208,6 +208,12 @@ TEST(api__every_hash_profile_in_a_filter)
             wrong += maybe && i >= 1000;
         }
         CHECK(wrong > 30 && wrong < 200); /* 1% of 10000 */
+        for (unsigned i = 0; i < 100; i++) {
+            const uint8_t bytes[8] = { (uint8_t)i, 1 };
+            added_u64(filter, i + 256);
+            CHECK(bg_filter_may_contain(filter, bytes, sizeof bytes));
+            CHECK(bg_filter_may_contain_u64(filter, i + 256));
+        }
         CHECK_EQ(info_of(filter).hash, all[p]);
         CHECK_EQ(bg_hasher_profile(bg_filter_hasher(filter)), all[p]);
         checks[count++] = info_of(filter).hash_check;

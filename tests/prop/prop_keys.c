@@ -1,7 +1,7 @@
 /*
  * prop_keys.c - tests that the predicted rate holds for the real hash functions with realistic
- * keys: counters, pointers, UUIDs, URLs, long common prefixes, keys from 1 byte to 64 KiB, keys
- * that differ in one bit, and keys full of NULs.
+ * keys: counters, pointers, strides, grids, UUIDs, URLs, long common prefixes, keys from 1 byte to
+ * 64 KiB, keys that differ in one bit, and keys full of NULs.
  *
  * For each set of keys and each hash profile, the test creates filters of all kinds and
  * variants (samples.h) at rates of 1% and 0.1%. All of these filters use the same hash function and
@@ -95,6 +95,27 @@ static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *k
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
     return keys_put(key, bits, 8);
+}
+
+/* Multiples of 2^32. They differ only in their high half. */
+static size_t key_stride(const struct arena *arena, uint64_t i, unsigned char *key)
+{
+    (void)arena;
+    return keys_put(key, i << 32, 8);
+}
+
+/* Big-endian integers. */
+static size_t key_reversed(const struct arena *arena, uint64_t i, unsigned char *key)
+{
+    (void)arena;
+    return keys_put(key, __builtin_bswap64(i), 8);
+}
+
+/* Coordinates of the points of a grid. */
+static size_t key_grid(const struct arena *arena, uint64_t i, unsigned char *key)
+{
+    (void)arena;
+    return keys_put(key, (i % 200) << 32 | i / 200, 8);
 }
 
 /* UUIDs, version 4. */
@@ -203,11 +224,19 @@ static const struct key_set {
     const char *name;
     key_maker *make;
 } key_sets[] = {
-    { "counters", key_counter },        { "pointers", key_pointer },
-    { "doubles", key_double },          { "UUIDs", key_uuid },
-    { "UUIDs as text", key_uuid_text }, { "URLs", key_url },
-    { "long prefix", key_prefixed },    { "1 byte to 64 KiB", key_mixed },
-    { "one bit", key_one_bit },         { "NULs", key_nuls },
+    { "counters", key_counter },
+    { "pointers", key_pointer },
+    { "doubles", key_double },
+    { "strides", key_stride },
+    { "byte-reversed", key_reversed },
+    { "grid", key_grid },
+    { "UUIDs", key_uuid },
+    { "UUIDs as text", key_uuid_text },
+    { "URLs", key_url },
+    { "long prefix", key_prefixed },
+    { "1 byte to 64 KiB", key_mixed },
+    { "one bit", key_one_bit },
+    { "NULs", key_nuls },
 };
 enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
@@ -246,7 +275,8 @@ static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t me
 {
     unsigned n = 0;
     bool all = measure_soaks() ? members <= 100000
-                               : profile == BG_HASH_FAST || profile == BG_HASH_KEYED;
+                               : profile == BG_HASH_FAST || profile == BG_HASH_FAST_INT
+                                     || profile == BG_HASH_KEYED;
     memset(rows, 0, ROWS * sizeof *rows);
     for (int always = 1; always >= 0; always--) {
         for (unsigned r = 0; r < RATES; r++) {
@@ -455,6 +485,11 @@ TEST(keys__keyed)
 TEST(keys__keyed_int)
 {
     keys_profile(BG_HASH_KEYED_INT);
+}
+
+TEST(keys__fast_int)
+{
+    keys_profile(BG_HASH_FAST_INT);
 }
 
 TEST(keys__xxh64)

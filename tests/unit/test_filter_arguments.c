@@ -445,7 +445,7 @@ static void check_hash_refused(const bg_hash_spec *hash)
 
 TEST(arguments__hash)
 {
-    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_CUSTOM + 1 });
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_FAST_INT + 1 });
     check_hash_refused(&(bg_hash_spec){ .profile = UINT32_MAX });
     check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_KEYED });
     check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_KEYED24 });

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROFILES = BG_HASH_CUSTOM + 1, MOST = 200 };
+enum { PROFILES = BG_HASH_FAST_INT + 1, MOST = 200 };
 
 static const uint8_t secret_bytes[BG_SECRET_BYTES] = {
     0xa5, 1, 2, 3, 4, 5, 6, 7, 8, 90, 10, 11, 12, 13, 14, 15
@@ -500,8 +500,8 @@ TEST(hasher_equal__profile_seed_and_every_bit_of_the_secret)
             CHECK_EQ(bg_hasher_check(&a) == bg_hasher_check(&b), p == q);
         }
     }
-    static const int seeded[] = { BG_HASH_FAST, BG_HASH_XXH64 };
-    for (int i = 0; i < 2; i++) {
+    static const int seeded[] = { BG_HASH_FAST, BG_HASH_FAST_INT, BG_HASH_XXH64 };
+    for (int i = 0; i < 3; i++) {
         bg_hash_spec x = spec_of(seeded[i]), y = x;
         y.seed ^= UINT64_C(1) << 63;
         check_different(&x, &y);
@@ -590,6 +590,7 @@ TEST(hash_name__names_all_and_survives_others)
     CHECK_STR(bg_hash_name(BG_HASH_KEYED_INT), "keyed-int");
     CHECK_STR(bg_hash_name(BG_HASH_XXH64), "xxh64");
     CHECK_STR(bg_hash_name(BG_HASH_CUSTOM), "custom");
-    CHECK_STR(bg_hash_name((bg_hash_profile)6), "unknown");
+    CHECK_STR(bg_hash_name(BG_HASH_FAST_INT), "fast-int");
+    CHECK_STR(bg_hash_name((bg_hash_profile)7), "unknown");
     CHECK_STR(bg_hash_name((bg_hash_profile)-1), "unknown");
 }

@@ -6,7 +6,16 @@
  * 0f. The expected SipHash-1-3 values were computed by a Python program whose results match
  * CPython's own hash of bytes (PYTHONHASHSEED=0). AES-128 is tested with the vectors from FIPS-197.
  * The expected keyed-int values were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64 are
- * tested with xxHash's own sanity checks.
+ * tested with xxHash's own sanity checks. The expected fast-int values were computed by a Python
+ * function:
+ *
+ *     def fold(a, b):
+ *         return a * b >> 64 ^ a * b % 2**64
+ *
+ *     def fast_int(key, seed):
+ *         swapped = int.from_bytes((seed % 2**32).to_bytes(4, "little"), "big")
+ *         mask = (0x1cad21f72c81017c ^ 0xdb979083e96dd4de) - (seed ^ swapped << 32)
+ *         return fold(fold(key ^ mask % 2**64, 0x9fb21c651e98df25), 0x9e6c63d0876a9a47)
  */
 #include "support/check.h"
 
@@ -282,6 +291,79 @@ TEST(keyed_int__vectors)
     on_every_cpu(integer_body);
 }
 
+struct number_vector {
+    uint64_t key;
+    uint64_t without; /* with seed 0 */
+    uint64_t with;    /* with the seed below */
+};
+
+/* The last key equals the mask of seed 0. */
+static const struct number_vector fast_int_vectors[] = {
+    { UINT64_C(0x0000000000000000), UINT64_C(0x8549b4d9f6c26e91),
+      UINT64_C(0x24dde42f2215d3ea) },
+    { UINT64_C(0x0000000000000001), UINT64_C(0x7d07ad7cbc0f4921),
+      UINT64_C(0x0b5184821b441ae7) },
+    { UINT64_C(0x0000000000000002), UINT64_C(0xc386b20a69603975),
+      UINT64_C(0x41beeaebaffd8781) },
+    { UINT64_C(0x00000000000000ff), UINT64_C(0xc27d0b7adee94fd8),
+      UINT64_C(0x20067f08cb09d846) },
+    { UINT64_C(0x0102030405060708), UINT64_C(0x7a7ce05c03293633),
+      UINT64_C(0x82adb2b08007750d) },
+    { UINT64_C(0x0000000100000000), UINT64_C(0x935e86f388b83a6d),
+      UINT64_C(0xa3ec9e2c1fdaf4fa) },
+    { UINT64_C(0x8000000000000000), UINT64_C(0x4d02002fe81a1444),
+      UINT64_C(0x3d0e5675a76042b2) },
+    { UINT64_C(0x3ff0000000000000), UINT64_C(0x900f3af71d7922a4),
+      UINT64_C(0x68bc828217dcf1cc) },
+    { UINT64_C(0x00007f5a00001000), UINT64_C(0x4375f87f71c3ea50),
+      UINT64_C(0x47b25bfa3243994c) },
+    { UINT64_C(0xffffffffffffffff), UINT64_C(0x72b934d68e8f1801),
+      UINT64_C(0x92314e5db9d3c258) },
+    { UINT64_C(0xc73ab174c5ecd5a2), UINT64_C(0x0000000000000000),
+      UINT64_C(0x59ec4a13b7f198a4) },
+};
+
+static void check_number(const bg_hasher *hasher, uint64_t key, uint64_t expected)
+{
+    uint8_t bytes[8];
+    uint64_t out[2];
+    for (int b = 0; b < 8; b++) {
+        bytes[b] = (uint8_t)(key >> 8 * b);
+    }
+    const bg_bytes pair = { bytes, sizeof bytes };
+    CHECK_EQ(bg_hash_u64(hasher, key), expected);
+    CHECK_EQ(bg_hash_bytes(hasher, bytes, sizeof bytes), expected);
+    bg_hash_many(hasher, bg_keys_u64(&key, 1), out);
+    bg_hash_many(hasher, bg_keys_bytes(&pair, 1), out + 1);
+    CHECK(out[0] == expected && out[1] == expected);
+}
+
+static void fast_int_body(void)
+{
+    const uint64_t seed = UINT64_C(0xfedcba9876543210);
+    uint8_t message[300];
+    bg_hasher without, with, fast;
+    make(&without, BG_HASH_FAST_INT, 0);
+    make(&with, BG_HASH_FAST_INT, seed);
+    make(&fast, BG_HASH_FAST, seed);
+    for (size_t v = 0; v < sizeof fast_int_vectors / sizeof fast_int_vectors[0]; v++) {
+        const struct number_vector *vector = &fast_int_vectors[v];
+        check_number(&without, vector->key, vector->without);
+        check_number(&with, vector->key, vector->with);
+    }
+    for (size_t len = 0; len < sizeof message; len++) {
+        const bool equal =
+            bg_hash_bytes(&with, message, len) == bg_hash_bytes(&fast, message, len);
+        CHECK_EQ(equal, len != 8);
+        message[len] = (uint8_t)(7 * len + 1);
+    }
+}
+
+TEST(fast_int__vectors)
+{
+    on_every_cpu(fast_int_body);
+}
+
 /* Files contain these check values, so the values must never change. */
 static void check_body(void)
 {
@@ -296,6 +378,8 @@ static void check_body(void)
     CHECK_EQ(bg_hasher_check(&hasher), UINT64_C(0x89c62087505edfb6));
     make(&hasher, BG_HASH_XXH64, 0);
     CHECK_EQ(bg_hasher_check(&hasher), UINT64_C(0x5d56eb0a5d4debe7));
+    make(&hasher, BG_HASH_FAST_INT, 0);
+    CHECK_EQ(bg_hasher_check(&hasher), UINT64_C(0x6e2d4da1955fe4d5));
 }
 
 TEST(hasher__check_values_are_frozen)

@@ -158,7 +158,8 @@ TEST(keyring__keeps_a_keyed_profile_and_replaces_others)
 {
     static const bg_hash_profile before[] = { BG_HASH_FAST,    BG_HASH_KEYED,
                                               BG_HASH_KEYED24, BG_HASH_KEYED_INT,
-                                              BG_HASH_XXH64,   BG_HASH_CUSTOM };
+                                              BG_HASH_XXH64,   BG_HASH_CUSTOM,
+                                              BG_HASH_FAST_INT };
     bg_keyring *ring = must_open(write_ring("a " FIRST "\n"));
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         bg_hash_spec hash = { .profile = before[i] }, found = hash;
