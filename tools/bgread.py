@@ -14,7 +14,7 @@ import sys
 ALL = 2 ** 64 - 1
 KINDS = ["", "classic", "partitioned", "blocked", "split", "register", "counting", "cuckoo",
          "quotient", "fuse", "ribbon", "scalable", "window"]
-PROFILES = ["fast", "keyed", "keyed24", "keyed-int", "xxh64", "custom"]
+PROFILES = ["fast", "keyed", "keyed24", "keyed-int", "xxh64", "custom", "fast-int"]
 BLOOM, STATIC = KINDS[1:6], ["fuse", "ribbon"]
 ONE_WINNER, SCATTERED = 2, 8
 
@@ -307,10 +307,22 @@ def keyed_int(secret):
     return hash_of
 
 
+def fast_int(seed):
+    mask = (u64(XXH3_SECRET, 8) ^ u64(XXH3_SECRET, 16)) - (seed ^ swap(seed & 0xffffffff, 4) << 32) & ALL
+
+    def hash_of(data):
+        if len(data) != 8:
+            return xxh3_64(data, seed)
+        return fold(fold(u64(data, 0) ^ mask, 0x9fb21c651e98df25), 0x9e6c63d0876a9a47)
+    return hash_of
+
+
 def hash_function(profile, seed, secret):
     """Returns the hash function (section 5), or None if the secret or a custom function is missing."""
     if profile == "fast":
         return lambda key: xxh3_64(key, seed)
+    if profile == "fast-int":
+        return fast_int(seed)
     if profile == "xxh64":
         return lambda key: xxh64(key, seed)
     if profile == "custom" or secret is None:
@@ -354,7 +366,7 @@ class Header:
         self.read_texts(data)
         need(self.profile < len(PROFILES), "profile")
         self.profile = PROFILES[self.profile]
-        need(self.seed == 0 or self.profile in ("fast", "xxh64"), "seed")
+        need(self.seed == 0 or self.profile in ("fast", "fast-int", "xxh64"), "seed")
         need(self.present_canaries <= 16, "present_canaries")
 
     def read_texts(self, data):
@@ -814,7 +826,10 @@ class File:
         self.has = read_filter(Source(numbers, data[header.words_at:header.table_at]), header)
         self.hash_of = hash_function(header.profile, header.seed, secret)
         if self.hash_of:
-            need(self.hash_of(b"bloomgate: which hasher is this?") == header.check,
+            check = self.hash_of(b"bloomgate: which hasher is this?")
+            if header.profile == "fast-int":
+                check = self.hash_of(struct.pack("<Q", check))
+            need(check == header.check,
                  "wrong secret or hash function")
             if canaries:
                 self.check_canaries()

@@ -183,7 +183,8 @@ static bool container_is_zero(const unsigned char *p, size_t n)
 
 bool container_tells_hash(const struct container_header *h)
 {
-    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
+    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64
+           || h->profile == BG_HASH_FAST_INT;
 }
 
 /* Checks the conditions that every header of this version meets. */

@@ -95,7 +95,7 @@ aged.bg
   current rate below 0.00987% (target 0.987%)
   health       fine
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
-27 {'bloomgate.info.1'} 24
+28 {'bloomgate.info.1'} 25
 
 # A nearly empty filter.
 $ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg

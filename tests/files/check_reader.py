@@ -100,6 +100,12 @@ def check_folder(program, folder, canaries):
     return len(lines)
 
 
+def check_integers():
+    """Checks that the reader finds the 8-byte keys in the file for `fast-int`, which hashes only them differently."""
+    file = bgread.File(bgread.read_path(os.path.join(GOLDEN, "hash_fast_int.bg")))
+    check(all(file.may_contain(i.to_bytes(8, "little")) for i in range(300)), "hash_fast_int.bg: an integer is missing")
+
+
 def refused(data, secret=SECRET):
     try:
         bgread.File(data, secret, canaries=False)
@@ -128,7 +134,7 @@ def check_hashes(program):
         run(program, "hash", GOLDEN_HASHES=hashes.name)
         lines = hashes.read().decode().splitlines()
     key = bytes((n * n + 7) % 256 for n in range(600))
-    check(len(lines) == 5 * 600, "expected 600 hashes for each of five profiles")
+    check(len(lines) == 6 * 600, "expected 600 hashes for each of six profiles")
     functions = {name: bgread.hash_function(name, 0xfedcba9876543210, SECRET) for name in bgread.PROFILES}
     for profile, length, wanted in map(str.split, lines):
         found = functions[profile](key[:int(length)])
@@ -140,7 +146,8 @@ def main():
     check_table()
     check_hashes(program)
     check(bgread.crc32c(b"123456789") == 0xe3069283, "the CRC-32C differs from the example in docs/format.md")
-    check(check_folder(program, GOLDEN, True) >= 27, "golden files are missing")
+    check(check_folder(program, GOLDEN, True) >= 28, "golden files are missing")
+    check_integers()
     check_damage()
     with tempfile.TemporaryDirectory() as folder:
         run(program, "variants", GOLDEN_FOLDER=folder)

@@ -34,7 +34,8 @@ static const uint8_t golden_secret[BG_SECRET_BYTES] = { 0, 1, 2,  3,  4,  5,  6,
     X(hash_xxh64, BG_KIND_SPLIT, spec.hash.profile = BG_HASH_XXH64)                    \
     X(hash_keyed, BG_KIND_BLOCKED, golden_keyed(&spec, BG_HASH_KEYED))                 \
     X(hash_keyed24, BG_KIND_BLOCKED, golden_keyed(&spec, BG_HASH_KEYED24))             \
-    X(hash_keyed_int, BG_KIND_BLOCKED, golden_keyed(&spec, BG_HASH_KEYED_INT))
+    X(hash_keyed_int, BG_KIND_BLOCKED, golden_keyed(&spec, BG_HASH_KEYED_INT))         \
+    X(hash_fast_int, BG_KIND_BLOCKED, golden_fast_int(&spec))
 
 static inline const bg_window_options *golden_window(uint32_t generations)
 {
@@ -48,6 +49,12 @@ static inline void golden_keyed(bg_spec *spec, bg_hash_profile profile)
 {
     spec->hash.profile = profile;
     spec->hash.secret = golden_secret;
+}
+
+static inline void golden_fast_int(bg_spec *spec)
+{
+    spec->hash.profile = BG_HASH_FAST_INT;
+    spec->hash.seed = 7;
 }
 
 #define GOLDEN_COUNT(name, kind, change) +1
@@ -128,6 +135,10 @@ static inline bg_filter *golden_fill(const bg_spec *spec)
         golden_add(filter, j);
     }
     for (uint64_t j = 0; spec->kind == BG_KIND_SCALABLE && j < GOLDEN_MORE; j++) {
+        (void)added_u64(filter, j);
+    }
+    for (uint64_t j = 0; spec->hash.profile == BG_HASH_FAST_INT && j < FILES_KEYS;
+         j++) {
         (void)added_u64(filter, j);
     }
     for (uint32_t j = 0; j < BG_CANARY_COUNT; j++) {
