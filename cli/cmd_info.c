@@ -243,7 +243,8 @@ static void info_hash(const bg_file_info *about)
     info_key_id(about->key_id, id);
     if (about->profile == BG_HASH_CUSTOM) {
         info_row("hash", "%s, '%s'", name, about->custom_name);
-    } else if (about->profile == BG_HASH_FAST || about->profile == BG_HASH_XXH64) {
+    } else if (about->profile == BG_HASH_FAST || about->profile == BG_HASH_XXH64
+               || about->profile == BG_HASH_FAST_INT) {
         info_row("hash", "%s, seed %" PRIu64, name, about->seed);
     } else {
         info_row("hash", "%s", name);

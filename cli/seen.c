@@ -323,7 +323,8 @@ static int seen_check_kind(const struct seen *seen, const char *path,
 static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
 {
     const struct hash_options *h = seen->hash;
-    if ((h->profile && (uint32_t)h->profile != about->profile)
+    const bg_hash_profile profile = hash_chosen(h);
+    if ((profile != BG_HASH_FAST && profile != about->profile)
         || (h->seed && h->seed != about->seed) || (h->keyring && !seen->file.ring)) {
         return say_data("%s: its keys were hashed with different options; use the same "
                         "--hash, --seed and --keyring",

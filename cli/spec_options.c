@@ -30,14 +30,14 @@ static const struct option spec_table[] = {
 #undef OPT_STRUCT
 const struct option_group spec_options_group = { "Filter", spec_table };
 
-static const char *const hash_names[] = { "fast",      "keyed", "keyed24",
-                                          "keyed-int", "xxh64", NULL };
+static const char *const hash_names[] = { "fast",      "fast-int", "keyed", "keyed24",
+                                          "keyed-int", "xxh64",    NULL };
 
 #define OPT_STRUCT struct hash_options
 static const struct option hash_table[] = {
-    OPT_CHOICE("hash", 0, profile, "PROFILE",
+    OPT_CHOICE("hash", 0, choice, "PROFILE",
                "fast (default), or keyed for untrusted keys", hash_names),
-    OPT_COUNT("seed", 0, seed, "N", "seed for fast and xxh64"),
+    OPT_COUNT("seed", 0, seed, "N", "seed for fast, fast-int and xxh64"),
     OPT_TEXT("keyring", 0, keyring, "FILE", "file with the secrets of keyed filters"),
     OPT_END,
 };
@@ -101,20 +101,27 @@ bool hash_has_secret(uint32_t profile)
     return false;
 }
 
+bg_hash_profile hash_chosen(const struct hash_options *options)
+{
+    bg_hash_profile profile = BG_HASH_FAST;
+    (void)bg_hash_parse(hash_names[options->choice], &profile);
+    return profile;
+}
+
 int secret_current(const struct hash_options *options, struct secret *secret)
 {
     bg_errinfo why;
-    const bool keyed = hash_has_secret((uint32_t)options->profile);
-    *secret = (struct secret){ .hash = { .profile = (uint32_t)options->profile,
-                                         .seed = options->seed } };
+    const bg_hash_profile profile = hash_chosen(options);
+    const bool keyed = hash_has_secret(profile);
+    *secret = (struct secret){ .hash = { .profile = profile, .seed = options->seed } };
     if (!options->keyring) {
         return keyed ? say_usage("--hash %s requires a secret: use --keyring FILE",
-                                 hash_names[options->profile])
+                                 bg_hash_name(profile))
                      : CLI_OK;
     }
-    if (!keyed && options->profile != 0) {
+    if (!keyed && profile != BG_HASH_FAST) {
         return say_usage("--hash %s does not use a secret; omit --keyring",
-                         hash_names[options->profile]);
+                         bg_hash_name(profile));
     }
     if (bg_keyring_open(options->keyring, &secret->ring, &why)) {
         return say_error(options->keyring, &why);
@@ -203,10 +210,11 @@ static int record_expect_hash(const char *path, const bg_file_info *about,
     char then[RECORD_VALUE], now[RECORD_VALUE];
     (void)snprintf(then, sizeof then, "%" PRIu64, about->seed);
     (void)snprintf(now, sizeof now, "%" PRIu64, hash->seed);
-    if (hash->profile && (uint32_t)hash->profile != about->profile) {
+    const bg_hash_profile profile = hash_chosen(hash);
+    if (profile != BG_HASH_FAST && profile != about->profile) {
         return record_differs(path, "hash",
                               bg_hash_name((bg_hash_profile)about->profile),
-                              bg_hash_name((bg_hash_profile)hash->profile));
+                              bg_hash_name(profile));
     }
     if (hash->keyring && !hash_has_secret(about->profile)) {
         return record_differs(path, "keyring", record_unset, hash->keyring);

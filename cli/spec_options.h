@@ -17,7 +17,7 @@ struct spec_options {
 extern const struct option_group spec_options_group;
 
 struct hash_options {
-    int profile; /* a bg_hash_profile other than custom */
+    int choice; /* an index in the list of --hash; 0 is fast */
     uint64_t seed;
     const char *keyring;
 };
@@ -32,6 +32,10 @@ extern const struct plan_word spec_words[];
 
 /* Returns whether a bg_hash_profile uses a secret. */
 bool hash_has_secret(uint32_t profile);
+
+/* Returns the profile that was chosen. The list of choices lacks `custom`, so an index is not a
+ * profile's number. */
+bg_hash_profile hash_chosen(const struct hash_options *options);
 
 /* A hash spec, and the keyring that contains its secret, if it needs one. The keyring must stay
  * open as long as the hash spec is in use. */

@@ -338,6 +338,12 @@ $ bloomgate dedup -s state.bg --lower lines
 $ bloomgate dedup -s state.bg --hash xxh64 lines
 ! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
 ? 3
+$ bloomgate dedup -s state.bg --hash fast-int lines
+! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
+? 3
+$ for i in 1 2; do seq 10 | bloomgate dedup -q -s fi.state --hash fast-int | wc -l; done
+10
+0
 $ bloomgate dedup -s state.bg --seed 3 lines
 ! bloomgate dedup: state.bg: its keys were hashed with different options; use the same --hash, --seed and --keyring
 ? 3

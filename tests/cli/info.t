@@ -118,6 +118,9 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
   hash         fast, seed 5
   generation   12
   canaries     none
+$ seq 10000000 10000100 | bloomgate build -q --items 200 --hash fast-int --seed 5 fi.bg; bloomgate info fi.bg | grep hash; seq 10000000 10000100 | bloomgate check -c fi.bg
+  hash         fast-int, seed 5
+101
 
 # Health. A filter that contains the number of keys it was designed for is healthy, even if it is
 # small.

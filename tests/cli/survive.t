@@ -287,12 +287,13 @@ $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf
 ! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
 ! bloomgate build: resumed.bg.partial: the checkpoint was written with different arguments; use the same files in the same order, and the same record, field and --shard options
 ? 3
-$ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e-6' '--seed 5' '--hash xxh64' '--keyring ring' '--bits-per-key 3' '--bits 4' '--bytes 1M' '--folds 2'; do bloomgate build -q --as int64 $other --resume resumed.bg first second; done
+$ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e-6' '--seed 5' '--hash xxh64' '--hash fast-int' '--keyring ring' '--bits-per-key 3' '--bits 4' '--bytes 1M' '--folds 2'; do bloomgate build -q --as int64 $other --resume resumed.bg first second; done
 ! bloomgate build: resumed.bg.partial: created with --kind blocked, not counting; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --items 1000000, not 2000000; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --rate 0.01, not 1e-06; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created without --seed 5; omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --hash fast, not xxh64; use that value or omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created with --hash fast, not fast-int; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created without --keyring ring; omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created without --bits-per-key 3; omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created without --bits 4; omit the option, or start over with -f instead of --resume
