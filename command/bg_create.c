@@ -101,13 +101,12 @@ static bool bgc_read_hash(bg_bytes argument, uint32_t *hash)
     if (!bgc_copy_word(argument, word)) {
         return false;
     }
-    for (uint32_t i = 0; i < BG_HASH_CUSTOM; i++) {
-        if (strcmp(bg_hash_name((bg_hash_profile)i), word) == 0) {
-            *hash = i;
-            return true;
-        }
+    bg_hash_profile profile;
+    if (!bg_hash_parse(word, &profile) || profile == BG_HASH_CUSTOM) {
+        return false;
     }
-    return false;
+    *hash = profile;
+    return true;
 }
 
 enum bgc_option_type {
@@ -142,7 +141,8 @@ static const struct bgc_option {
            "the number of times that the filter can be halved, 1 to 20"),
     OPTION("WIDTH", OPTION_U32, width, "a whole number of at least 1"),
     OPTION("SHARDS", OPTION_U32, shards, "a number of shards from 1 to 65536"),
-    OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),
+    OPTION("HASH", OPTION_HASH, hash,
+           "fast, fast-int, keyed, keyed24, keyed-int or xxh64"),
     OPTION("SEED", OPTION_U64, seed, "a whole number from 0 to 2^64 - 1"),
     OPTION("WINDOW", OPTION_TIME, window_length,
            "a number of milliseconds above 0, or a duration such as 24h"),
@@ -299,10 +299,10 @@ void bgc_create(struct request *request)
     const char *wrong = bgc_complete(&wish, settings);
     wish.shape.hash = wish.hashed ? wish.shape.hash : settings->hash;
     if (!wrong && wish.seeded && wish.shape.hash != BG_HASH_FAST
-        && wish.shape.hash != BG_HASH_XXH64) {
+        && wish.shape.hash != BG_HASH_FAST_INT && wish.shape.hash != BG_HASH_XXH64) {
         wrong =
             "ERR SEED cannot be used with a keyed hash, which has a secret: use HASH "
-            "fast or HASH xxh64";
+            "fast, HASH fast-int or HASH xxh64";
     }
     args_reserve(request, &maker, wrong, &wish);
 }

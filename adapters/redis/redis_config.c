@@ -181,14 +181,15 @@ static const char *config_set_rate(bg_bytes text)
 
 static const char *config_set_hash(bg_bytes text)
 {
-    for (uint32_t i = 0; i < BG_HASH_CUSTOM; i++) {
+    for (uint32_t i = BG_HASH_FAST; i <= BG_HASH_FAST_INT; i++) {
         const char *name = bg_hash_name((bg_hash_profile)i);
-        if (strlen(name) == text.len && memcmp(name, text.data, text.len) == 0) {
+        if (i != BG_HASH_CUSTOM && strlen(name) == text.len
+            && memcmp(name, text.data, text.len) == 0) {
             redis_settings.hash = i;
             return NULL;
         }
     }
-    return "hash: expected fast, keyed, keyed24, keyed-int or xxh64";
+    return "hash: expected fast, fast-int, keyed, keyed24, keyed-int or xxh64";
 }
 
 /* Secrets are never shown: CONFIG GET returns the secret's ID, which does not reveal the secret,

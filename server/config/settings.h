@@ -106,7 +106,7 @@ struct settings {
 
     /* Secrets and users */
     const char *keyring;
-    int hash; /* a bg_hash_profile */
+    int hash; /* see settings_hash */
     const char *requirepass;
     struct settings_lines users;
     bool http_auth, metrics_auth;
@@ -300,6 +300,11 @@ struct setting {
 };
 
 const struct setting *settings_table(size_t *n);
+
+/* Returns the hash profile for new filters, a bg_hash_profile. `hash` itself is an index in the
+ * choices of the setting, which lack some profiles. */
+uint32_t settings_hash(const struct settings *settings);
+
 const struct setting *settings_find(const char *name); /* NULL: unknown option */
 
 /* Memory for the strings and lists in settings. A pool is freed as a whole. */

@@ -277,7 +277,8 @@ static void settings_check_secrets(struct settings_draft *draft, bool whole)
 {
     const struct settings *s = &draft->settings;
     char dir[PATH_MAX], keyring[PATH_MAX];
-    if (whole && s->hash != BG_HASH_FAST && !*s->keyring) {
+    if (whole && settings_hash(s) != BG_HASH_FAST
+        && settings_hash(s) != BG_HASH_FAST_INT && !*s->keyring) {
         settings_mistake(draft, settings_where(draft, "keyring"),
                          "keyring: a path is required, because hash is keyed");
     }

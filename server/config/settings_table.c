@@ -7,6 +7,8 @@
  */
 #include "config/settings.h"
 
+#include "bloomgate/hash.h"
+
 #include "util/log.h"
 
 #include <string.h>
@@ -16,8 +18,8 @@ static const char *const loading_names[] = { "maybe", "refuse", NULL };
 static const char *const damaged_names[] = { "refuse", "doubt", "forget", NULL };
 static const char *const supervised_names[] = { "auto", "no", "systemd", NULL };
 static const char *const clients_names[] = { "no", "optional", "yes", NULL };
-static const char *const hash_names[] = { "fast", "keyed", "keyed24", "keyed-int",
-                                          NULL };
+static const char *const hash_names[] = { "fast",    "fast-int",  "keyed",
+                                          "keyed24", "keyed-int", NULL };
 static const char *const level_names[] = { "debug", "info", "warning", "error", NULL };
 static const char *const format_names[] = { "logfmt", "json", NULL };
 
@@ -101,7 +103,7 @@ static const struct setting settings_rows[] = {
         "file that is damaged, or in which a secret has changed, is refused."),
     CHOICE(hash, "hash", "keyed", RELOAD, hash_names,
         "How new filters hash keys. The keyed variants protect against keys chosen to fill a filter or to cause "
-        "false positives; fast does not. keyed-int is fast for keys of 8 or 16 bytes."),
+        "false positives; fast and fast-int do not. keyed-int is fast for keys of 8 or 16 bytes."),
     SWITCH(core_dumps, "core-dumps", "no", START,
         "Allow the process to write core dumps, which may contain secrets."),
 
@@ -246,6 +248,13 @@ const struct setting *settings_table(size_t *n)
 {
     *n = SETTINGS_ROWS;
     return settings_rows;
+}
+
+uint32_t settings_hash(const struct settings *settings)
+{
+    bg_hash_profile profile = BG_HASH_KEYED;
+    (void)bg_hash_parse(hash_names[settings->hash], &profile);
+    return profile;
 }
 
 const struct setting *settings_find(const char *name)

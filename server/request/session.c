@@ -516,7 +516,7 @@ void session_take_settings(struct session *session)
         .cf_expansion_factor = (uint32_t)s->cf_expansion_factor,
         .cf_max_expansions = (uint32_t)s->cf_max_expansions,
         .max_filter_bytes = s->max_filter_memory,
-        .hash = (uint32_t)s->hash,
+        .hash = settings_hash(s),
         .secrets = keyrings_source(session->server->keyrings),
     };
 }

@@ -286,6 +286,14 @@ def test_config(h):
     for name, wrong in (("bf-error-rate", "2"), ("bf-error-rate", "x"), ("bf-initial-size", "0"), ("cf-bucket-size", "256"),
                         ("bloomgate.secret", "xyz"), ("bloomgate.hash", "nosuch")):
         assert isinstance(h.ask("CONFIG", "SET", config_name(h, name), wrong), Error), name
+    usual = h.ask("CONFIG", "GET", "bloomgate.hash")[1]
+    assert h.ask("CONFIG", "SET", "bloomgate.hash", "fast-int") == "OK"
+    assert h.ask("CONFIG", "GET", "bloomgate.hash")[1] == b"fast-int"
+    assert isinstance(h.ask("CONFIG", "SET", "bloomgate.hash", "custom"), Error)
+    assert h.ask("BG.CREATE", "integers", "CAPACITY", 100) == "OK"
+    info = h.ask("BG.INFO", "integers")
+    assert b"fast-int" in info, info
+    assert h.ask("CONFIG", "SET", "bloomgate.hash", usual) == "OK"
     assert h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "1mb") == "OK"
     assert h.ask("BF.RESERVE", "large", 0.01, 10**8).startswith("ERR Insufficient memory")
     assert h.ask("BF.RESERVE", "small", 0.01, 10**4) == "OK"

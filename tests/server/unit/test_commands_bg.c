@@ -165,6 +165,7 @@ TEST(bg__create_words)
         { "BG.CREATE i COUNT 500 CAPACITY 1000 AGED", "+OK" },
         { "BG.CREATE j KIND blocked CAPACITY 1000 HASH xxh64 SEED 7", "+OK" },
         { "BG.CREATE k CAPACITY 1000 FOLDS 3 HASH fast", "+OK" },
+        { "BG.CREATE m CAPACITY 1000 HASH fast-int SEED 7", "+OK" },
         { "BG.CREATE l KIND cuckoo CAPACITY 1000 K 16 BYTES 4096", "+OK" },
         { "BG.CREATE x KIND nothing",
           "-ERR KIND: found nothing, expected auto or the name of a kind, such as blocked" },
@@ -204,13 +205,13 @@ TEST(bg__create_words)
         { "BG.CREATE x MANUAL",
           "-ERR CAPACITY is missing: specify the number of items" },
         { "BG.CREATE x HASH custom",
-          "-ERR HASH: found custom, expected fast, keyed, keyed24, keyed-int or xxh64" },
+          "-ERR HASH: found custom, expected fast, fast-int, keyed, keyed24, keyed-int or xxh64" },
         { "BG.CREATE x HASH keyed",
           "-ERR hash keyed requires a secret, but no keyring is configured: set keyring, or "
           "use hash fast" },
         { "BG.CREATE x HASH keyed SEED 5",
-          "-ERR SEED cannot be used with a keyed hash, which has a secret: use HASH fast or "
-          "HASH xxh64" },
+          "-ERR SEED cannot be used with a keyed hash, which has a secret: use HASH fast, "
+          "HASH fast-int or HASH xxh64" },
         { "BG.CREATE x CAPACITY 10 FOO 5", "-ERR Unknown argument received: 'FOO'" },
         { "BG.CREATE", "-ERR wrong number of arguments for 'bg.create' command" },
     };

@@ -198,7 +198,7 @@ TEST(table__defaults)
     CHECK(s->protected_mode && s->appendonly && s->http_auth && s->metrics_auth);
     CHECK(!s->core_dumps);
     CHECK_EQ(s->appendfsync, FSYNC_EVERYSEC);
-    CHECK_EQ(s->hash, BG_HASH_KEYED);
+    CHECK_EQ(settings_hash(s), BG_HASH_KEYED);
     CHECK_EQ(s->loading, LOADING_MAYBE);
     CHECK_EQ(s->maxclients, 10000);
     CHECK_NEAR(s->bf_error_rate, 0.01, 1e-9);
@@ -297,6 +297,7 @@ TEST(values__as_text)
         { "appendonly no", "appendonly", "no" },
         { "appendfsync no", "appendfsync", "no" },
         { "hash keyed-int", "hash", "keyed-int" },
+        { "hash fast-int", "hash", "fast-int" },
         { "requirepass pear", "requirepass", "(hidden)" },
         { "port 1", "requirepass", "" },
         { "bind ::1 127.0.0.1", "bind", "::1 127.0.0.1" },
@@ -967,6 +968,7 @@ TEST(check__keyring_is_not_among_the_data)
     CHECK_STR(whole("keyring \"\""),
               "conf:1: keyring: a path is required, because hash is keyed\n");
     CHECK_STR(whole("keyring \"\"\nhash fast"), "");
+    CHECK_STR(whole("keyring \"\"\nhash fast-int"), "");
     CHECK_STR(whole("dir \"\""), "conf:1: dir: a path is required\n");
     CHECK(strstr(whole("dir /\nkeyring /etc/keyring"), "is inside dir"));
 }
