@@ -580,10 +580,23 @@ static const struct host_ops host_job_ops = {
     .ticks = host_ticks,
 };
 
+/* Locates the arguments. After the command's function has returned, the server may move the bytes
+ * of arguments that the module retained. It holds the lock while it does so. */
+static void host_job_locate(struct host_job *job)
+{
+    redis.ThreadSafeContextLock(job->h.client.ctx);
+    for (size_t i = 0; i < job->h.argc; i++) {
+        bg_bytes *word = &job->words.of[i];
+        word->data = redis.StringPtrLen(job->names[i], &word->len);
+    }
+    redis.ThreadSafeContextUnlock(job->h.client.ctx);
+}
+
 static void host_job_run(void *context)
 {
     struct host_job *job = context;
     job->h.client.ctx = redis.GetThreadSafeContext(job->client);
+    host_job_locate(job);
     host_run_request(&job->h);
     redis_secret_return();
     redis.ThreadSafeContextLock(job->h.client.ctx);
