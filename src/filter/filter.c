@@ -79,7 +79,7 @@ static bool filter_add_u64(struct bgi_core *core, uint64_t key)
     return core->add(core, bg_hash_u64(&filter->hasher, key));
 }
 
-/* The same with the hash of `fast-int` inlined. */
+/* Hash an integer inline with `fast-int`, and look it up or add it. */
 static bool filter_has_fast_int(const struct bgi_core *core, uint64_t key)
 {
     return core->has(core, bgi_fast_int_masked(core->fast8_mask, key));
@@ -95,14 +95,16 @@ static void filter_set_calls(bg_filter *f)
 {
     const struct bgi_hasher *hasher = bgi_hasher_in(&f->hasher);
     const struct bgi_ops *ops = f->core.ops;
-    bool fast_int = hasher->profile == BG_HASH_FAST_INT;
     f->core.has = ops->has;
     f->core.add = ops->add;
-    f->core.has_u64 = fast_int ? filter_has_fast_int : filter_has_u64;
-    f->core.add_u64 = fast_int ? filter_add_fast_int : filter_add_u64;
+    f->core.has_u64 = filter_has_u64;
+    f->core.add_u64 = filter_add_u64;
     if (hasher->profile == BG_HASH_FAST && ops->has_u64) {
         f->core.has_u64 = ops->has_u64;
         f->core.add_u64 = ops->add_u64;
+    } else if (hasher->profile == BG_HASH_FAST_INT) {
+        f->core.has_u64 = ops->has_int ? ops->has_int : filter_has_fast_int;
+        f->core.add_u64 = ops->add_int ? ops->add_int : filter_add_fast_int;
     }
     f->core.fast8_mask = bgi_fast8_mask(hasher->seed);
     f->core.may_refuse = ops->insert || f->kind->traits & BG_TRAIT_STATIC;

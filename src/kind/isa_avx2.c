@@ -201,6 +201,11 @@ BGI_INLINE ISA_TARGET uint32_t line_split_found(const void *line, uint32_t x)
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(same));
 }
 
+BGI_INLINE ISA_TARGET bool line_split_lacks(const void *line, line_split pattern)
+{
+    return !_mm256_testc_si256(line_avx2_load(line), pattern);
+}
+
 BGI_INLINE ISA_TARGET uint32_t line_split_set(void *line, line_split pattern)
 {
     __m256i missing = line_avx2_or(line, pattern);
@@ -276,6 +281,15 @@ BGI_INLINE ISA_TARGET uint32_t line_words_found(const unsigned char *line, uint3
     return low | high << 8;
 }
 
+BGI_INLINE ISA_TARGET bool line_words_lacks(const unsigned char *line,
+                                            line_words pattern)
+{
+    __m256i low = _mm256_andnot_si256(line_avx2_load(line), pattern.low);
+    __m256i high = _mm256_andnot_si256(line_avx2_load(line + 32), pattern.high);
+    __m256i lacks = _mm256_or_si256(low, high);
+    return !_mm256_testz_si256(lacks, lacks);
+}
+
 BGI_INLINE ISA_TARGET uint32_t line_words_set(unsigned char *line, line_words pattern)
 {
     __m256i low = line_avx2_or(line, pattern.low);
@@ -291,6 +305,12 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const uint64_t *line,
     line_avx2_store(bits + 4, pattern.high);
     return line_avx2_lacking(line, pattern.low)
            | line_avx2_lacking(line + 4, pattern.high) << 4;
+}
+
+BGI_INLINE ISA_TARGET bool line_columns_lacks(const unsigned char *line,
+                                              line_columns pattern)
+{
+    return line_words_lacks(line, line_columns_spread(pattern));
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,

@@ -106,6 +106,11 @@ BGI_INLINE ISA_TARGET uint32_t line_split_set(void *line, line_split pattern)
     return _mm256_testn_epi32_mask(words, pattern);
 }
 
+BGI_INLINE ISA_TARGET bool line_split_lacks(const void *line, line_split pattern)
+{
+    return !_mm256_testc_si256(line_avx512_load(line), pattern);
+}
+
 BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split pattern,
                                                   uint64_t *bits)
 {
@@ -163,6 +168,12 @@ BGI_INLINE ISA_TARGET uint32_t line_words_set(void *line, line_words pattern)
             after = _mm512_or_si512(words, pattern);
     _mm512_store_si512(line, after);
     return _mm512_cmpneq_epi32_mask(words, after);
+}
+
+BGI_INLINE ISA_TARGET bool line_words_lacks(const void *line, line_words pattern)
+{
+    const __m512i lacks = _mm512_andnot_si512(line_avx512_load_line(line), pattern);
+    return _mm512_test_epi32_mask(lacks, lacks) != 0;
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words pattern,
@@ -234,6 +245,16 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
     __m256i changed = _mm256_ternarylogic_epi32(_mm256_xor_si256(low, low_after), high,
                                                 high_after, A_OR_B_XOR_C);
     return _mm256_test_epi32_mask(changed, changed);
+}
+
+BGI_INLINE ISA_TARGET bool line_columns_lacks(const unsigned char *line,
+                                              line_columns pattern)
+{
+    enum { A_OR_B_ANDNOT_C = 0xf4 };
+    const __m256i low = _mm256_andnot_si256(line_avx512_load(line), pattern.low);
+    const __m256i lacks = _mm256_ternarylogic_epi32(
+        low, pattern.high, line_avx512_load(line + 32), A_OR_B_ANDNOT_C);
+    return !_mm256_testz_si256(lacks, lacks);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,

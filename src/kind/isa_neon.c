@@ -168,6 +168,17 @@ BGI_INLINE uint32_t line_neon_set(void *line, const uint32x4_t *part, unsigned p
     return vmaxvq_u32(missing) != 0;
 }
 
+BGI_INLINE bool line_neon_lacks(const void *line, const uint32x4_t *part,
+                                unsigned parts)
+{
+    const uint32_t *at = line;
+    uint32x4_t missing = vdupq_n_u32(0);
+    for (unsigned i = 0; i < parts; i++) {
+        missing = vorrq_u32(missing, vbicq_u32(part[i], vld1q_u32(at + 4 * i)));
+    }
+    return vmaxvq_u32(missing) != 0;
+}
+
 BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
                                       uint64_t *bits, unsigned parts)
 {
@@ -184,6 +195,10 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
 }
 
 #define NEON_SHAPE(shape)                                                              \
+    BGI_INLINE bool shape##_lacks(const void *line, shape pattern)                     \
+    {                                                                                  \
+        return line_neon_lacks(line, pattern.part, shape##_bytes / 16);                \
+    }                                                                                  \
     BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                         \
     {                                                                                  \
         return line_neon_set(line, pattern.part, shape##_bytes / 16);                  \

@@ -144,6 +144,11 @@ BGI_INLINE uint32_t line_scalar_set(void *line, const void *pattern, unsigned wo
 }
 
 #define SCALAR_SHAPE(shape)                                                            \
+    BGI_INLINE bool shape##_lacks(const void *line, shape pattern)                     \
+    {                                                                                  \
+        uint64_t bits[shape##_bytes / 8];                                              \
+        return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8) != 0;      \
+    }                                                                                  \
     BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                         \
     {                                                                                  \
         return line_scalar_set(line, &pattern, shape##_bytes / 8);                     \

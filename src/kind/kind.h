@@ -56,14 +56,16 @@ struct bgi_group {
  * (bg_filter_add_forced), and bg_filter_add uses `insert` instead.
  *
  * A kind may provide `has_u64` and `add_u64`, which hash an 8-byte key with the profile `fast`
- * and then look it up or add it in a single call. If these functions are NULL, hashing and
- * looking up a key take two calls.
+ * and then look it up or add it in a single call; `has_int` and `add_int` do the same with the
+ * profile `fast-int`. If these functions are NULL, hashing and looking up a key take two calls.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
     bool (*has_u64)(const struct bgi_core *core, uint64_t key);
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
+    bool (*has_int)(const struct bgi_core *core, uint64_t key);
+    bool (*add_int)(struct bgi_core *core, uint64_t key);
     void (*locate)(const struct bgi_core *core, struct bgi_group *group);
     uint64_t (*has_group)(const struct bgi_core *core, const struct bgi_group *group,
                           const struct bgi_group *next);
@@ -166,6 +168,7 @@ struct bgi_measure {
 };
 
 struct bg_filter;
+struct bg_view;
 struct bgi_memory;
 struct bg_hasher;
 struct bg_spec;
@@ -347,6 +350,9 @@ struct bgi_kind {
     /* Returns the description of how a filter of a static kind is built. NULL for kinds without
      * BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);
+    /* Fills in the shape of a view, and the members that only this shape uses (bloomgate/inline.h).
+     * NULL means that lookups are not compiled inline. */
+    void (*view)(const struct bgi_core *core, struct bg_view *view);
     /* For kinds that are composed of other filters; otherwise NULL. Of the functions above, these
      * kinds use only `pick`, `merge` and `measure`. */
     const struct bgi_composed *composed;

@@ -22,6 +22,7 @@
  *   line_S_make(x)                       the pattern of x
  *   line_S_mask(pattern, core, r, lanes) the pattern, restricted to the lanes of rotation r,
  *                                        or to lanes given as bits (not for split)
+ *   line_S_lacks(line, pattern)          whether a bit of the pattern is not set
  *   line_S_set(line, pattern)            sets the bits; nonzero if one was not set before (16 bits)
  *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and returns a
  *                                        mask of the words of the line in which bits are not set
@@ -164,11 +165,12 @@ BGI_INLINE ISA_TARGET void LINE(prefetch)(const struct bgi_group *next, unsigned
     }
 }
 
+/* Computes the pattern before the line arrives. Instructions that need the line occupy the CPU's
+ * scheduler until then, so fewer of them let more lookups overlap. */
 BGI_INLINE ISA_TARGET bool LINE(test)(const struct bgi_core *core, uint64_t hash)
 {
     const unsigned char *line = core->words + LINE(at)(core, hash);
-    uint32_t found = LINE_WORD(found)(line, (uint32_t)hash);
-    return (LINE(needed)(core, hash) & ~found) == 0;
+    return !LINE_WORD(lacks)(line, LINE(pattern)(core, hash, LINE(needed)(core, hash)));
 }
 
 ISA_TARGET ISA_RACES static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
@@ -180,6 +182,12 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
                                                uint64_t key)
 {
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
+}
+
+ISA_TARGET ISA_RACES static bool LINE(has_int)(const struct bgi_core *core,
+                                               uint64_t key)
+{
+    return LINE(test)(core, bgi_fast_int_masked(core->fast8_mask, key));
 }
 
 /* Computes the lanes that the hashes use. Each entry from n onward gets one needed lane, which is
@@ -342,6 +350,11 @@ BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t h
     {                                                                                  \
         return LINE(put_one)(core, bgi_fast8_masked(core->fast8_mask, key), what);     \
     }                                                                                  \
+    ISA_TARGET ISA_RACES static bool LINE(add_int_##mode)(struct bgi_core * core,      \
+                                                          uint64_t key)                \
+    {                                                                                  \
+        return LINE(put_one)(core, bgi_fast_int_masked(core->fast8_mask, key), what);  \
+    }                                                                                  \
     ISA_TARGET ISA_RACES static uint64_t LINE(add_group_##mode)(                       \
         struct bgi_core * core, const struct bgi_group *group,                         \
         const struct bgi_group *next)                                                  \
@@ -353,6 +366,8 @@ BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t h
         .add = LINE(add_##mode),                                                       \
         .has_u64 = LINE(has_u64),                                                      \
         .add_u64 = LINE(add_u64_##mode),                                               \
+        .has_int = LINE(has_int),                                                      \
+        .add_int = LINE(add_int_##mode),                                               \
         .locate = LINE(locate),                                                        \
         .has_group = LINE(has_group),                                                  \
         .add_group = LINE(add_group_##mode),                                           \
