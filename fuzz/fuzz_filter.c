@@ -188,6 +188,9 @@ static bool ask_all_ways(const bg_filter *filter, uint64_t key)
     uint64_t hash = bg_hash_u64(bg_filter_hasher(filter), key);
     FUZZ_MUST(bg_filter_may_contain(filter, bytes, 8) == maybe);
     FUZZ_MUST(bg_filter_may_contain_hash(filter, hash) == maybe);
+    bg_view view;
+    bg_filter_get_view(filter, &view, sizeof view);
+    FUZZ_MUST(bg_view_may_contain_u64(&view, key) == maybe);
     return maybe;
 }
 

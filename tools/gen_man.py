@@ -29,7 +29,7 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include/bloomgate")
-NO_PAGE = {"export.h"}  # headers that contain nothing for users
+NO_PAGE = {"export.h", "inline_code.h"}  # headers that contain nothing for users
 TIERS = {"bloomgate.h": "Included by bloomgate.h:", "server.h": "Included by server.h, for services:",
          "all.h": "To be included separately:"}
 WIDTH = 78              # line width of the pages
@@ -58,7 +58,7 @@ class Declaration:
     def __init__(self, text, note):
         self.inline = bool(re.search(r"\binline\b", text))
         text = text.split("{")[0] if self.inline else text
-        text = re.sub(r"\b(BG_API|BG_MUST_CHECK|static|inline)\b\s*", "", text)
+        text = re.sub(r"\b(BG_API|BG_MUST_CHECK|BG_VIEW_INLINE|static|inline)\b\s*", "", text)
         self.text = " ".join(text.split()).rstrip(";").strip()
         self.name = re.search(r"\b(bg_\w+)\s*\(", self.text).group(1)
         self.note = note  # a comment on the same line

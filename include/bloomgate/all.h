@@ -8,6 +8,7 @@
 #include "bloomgate/file_tools.h"
 #include "bloomgate/foreign.h"
 #include "bloomgate/hasher.h"
+#include "bloomgate/inline.h"
 #include "bloomgate/inspect.h"
 #include "bloomgate/loader.h"
 #include "bloomgate/memory.h"

@@ -42,6 +42,8 @@
 #include "kind/kind.h"
 #include "kind/line_shapes.h"
 
+#include "bloomgate/inline.h"
+
 static uint32_t blocked_unit_bytes(uint32_t k)
 {
     (void)k;
@@ -99,6 +101,15 @@ static void blocked_fold(struct bgi_core *to, const struct bgi_core *from)
     bgi_fold_units(to, from, line_columns_bytes / 8);
 }
 
+static void blocked_view(const struct bgi_core *core, struct bg_view *view)
+{
+    view->shape = core->k < line_columns_lanes    ? BG_VIEW_COLUMNS_MASKED
+                  : core->k == line_columns_lanes ? BG_VIEW_COLUMNS
+                  : core->k < line_words_lanes    ? BG_VIEW_WIDE_MASKED
+                                                  : BG_VIEW_WIDE;
+    view->window = core->window;
+}
+
 const struct bgi_kind bgi_kind_blocked = {
     .id = BG_KIND_BLOCKED,
     .traits = BGI_BLOOM_TRAITS,
@@ -110,4 +121,5 @@ const struct bgi_kind bgi_kind_blocked = {
     .lines = blocked_lines,
     .setup = blocked_setup,
     .fold = blocked_fold,
+    .view = blocked_view,
 };

@@ -57,6 +57,7 @@
  */
 #include "kind/fuse_shape.h"
 
+#include "bloomgate/inline.h"
 #include "hash/fast.h"
 
 #include <math.h>
@@ -137,6 +138,19 @@ static uint32_t fuse_unit_bytes(uint32_t k)
     return k == 8 || k == 16 || k == 32 ? FUSE_UNIT * k / 8 : 0;
 }
 
+static void fuse_view(uint32_t arity, const struct bgi_core *core, struct bg_view *view)
+{
+    const struct fuse_state *state = core->state;
+    view->shape = BG_VIEW_FUSE;
+    view->pass = &state->sealed.pass;
+    view->seeds = state->seeds;
+    view->pieces = state->shape.pieces;
+    view->slots = state->shape.slots;
+    view->starts = state->shape.starts;
+    view->length = state->shape.length;
+    view->arity = arity;
+}
+
 static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
 
 #define FUSE_BITS  8
@@ -183,6 +197,10 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
     {                                                                                  \
         fuse_setup(arity, core);                                                       \
     }                                                                                  \
+    static void fuse_view_##arity(const struct bgi_core *core, struct bg_view *view)   \
+    {                                                                                  \
+        fuse_view(arity, core, view);                                                  \
+    }                                                                                  \
     static double fuse_rate_##arity(uint64_t units, uint32_t k, double n)              \
     {                                                                                  \
         return fuse_rate_at(arity, units, k, n);                                       \
@@ -228,6 +246,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
         .restore = fuse_restore,                                                       \
         .doubt = sealed_doubt,                                                         \
         .built = fuse_built_##arity,                                                   \
+        .view = fuse_view_##arity,                                                     \
     };
 
 FUSE_DESCRIBE(3, , bgi_kind_fuse)

@@ -26,6 +26,8 @@
  */
 #include "kind/kind.h"
 
+#include "bloomgate/inline.h"
+
 static uint32_t register_unit_bytes(uint32_t k)
 {
     (void)k;
@@ -53,6 +55,12 @@ static void register_fold(struct bgi_core *to, const struct bgi_core *from)
     bgi_fold_units(to, from, 1);
 }
 
+static void register_view(const struct bgi_core *core, struct bg_view *view)
+{
+    (void)core;
+    view->shape = BG_VIEW_REGISTER;
+}
+
 const struct bgi_kind bgi_kind_register = {
     .id = BG_KIND_REGISTER,
     .traits = BGI_BLOOM_TRAITS,
@@ -63,4 +71,5 @@ const struct bgi_kind bgi_kind_register = {
     .model = register_model,
     .lines = register_lines,
     .fold = register_fold,
+    .view = register_view,
 };

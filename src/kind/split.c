@@ -24,6 +24,8 @@
 #include "kind/kind.h"
 #include "kind/line_shapes.h"
 
+#include "bloomgate/inline.h"
+
 static uint32_t split_unit_bytes(uint32_t k)
 {
     (void)k;
@@ -51,6 +53,12 @@ static void split_fold(struct bgi_core *to, const struct bgi_core *from)
     bgi_fold_units(to, from, line_split_bytes / 8);
 }
 
+static void split_view(const struct bgi_core *core, struct bg_view *view)
+{
+    (void)core;
+    view->shape = BG_VIEW_SPLIT;
+}
+
 const struct bgi_kind bgi_kind_split = {
     .id = BG_KIND_SPLIT,
     .traits = BGI_BLOOM_TRAITS,
@@ -61,4 +69,5 @@ const struct bgi_kind bgi_kind_split = {
     .model = split_model,
     .lines = split_lines,
     .fold = split_fold,
+    .view = split_view,
 };
