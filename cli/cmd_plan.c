@@ -360,7 +360,7 @@ static void report_command(const struct plan_rows *plans)
     printf(" OUT KEYS\n");
 }
 
-/* Returns whether a filter of kind ribbon would fit, but the planned filter does not. */
+/* Returns whether a ribbon filter for the same request would fit in memory. */
 static bool report_ribbon_fits(const struct plan_rows *plans)
 {
     bg_plan_request request = plans->ask;

@@ -32,7 +32,7 @@ static const struct option seen_table[] = {
 const struct option_group seen_options_group = { "Filter", seen_table };
 
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
-static const double seen_rate_max = 0.01; /* with --memory; --rate may be higher */
+static const double seen_rate_max = 0.01; /* of a filter that --memory sizes */
 enum {
     SEEN_FIRST = 1 << 20,     /* minimum capacity of the first layer, in keys */
     SEEN_LAYERS = 8,          /* the first layer can hold at least 1/8 of the lines */
@@ -218,9 +218,9 @@ static int seen_make(struct seen *seen, const struct input *input,
     }
     seen->rate = spec.rate > 0 ? spec.rate : seen_about(seen->filter).design_rate;
     if (seen->options->memory && seen->rate > seen_rate_max) {
-        return say_usage("--memory: too small for %s keys: up to %s of new lines would "
-                         "be dropped; use a larger --memory, or --rate to accept a "
-                         "larger share",
+        return say_usage("--memory is too small for %s keys: up to %s of new lines "
+                         "would be dropped; use a larger --memory, or replace it by a "
+                         "higher --rate",
                          COUNT_TEXT(spec.items), RATE_TEXT(seen->rate));
     }
     memcpy(seen->key_id, seen->secret.key_id, sizeof seen->key_id);

@@ -8,8 +8,10 @@
  *   2  a name that starts with the typed text (at least 3 letters)
  *   3  a name that contains the typed text (at least 5 letters)
  *   3  a name (at least 4 letters) that the typed text starts with
- * Case is ignored. A wrong suggestion is worse than none, so the maximum cost is 2 (one mistake) for up to 4
- * letters, and 4 (two mistakes) for longer texts.
+ * Case is ignored.
+ *
+ * A wrong suggestion is worse than none, so the maximum cost is 2 (one mistake) for up to 4 letters,
+ * and 4 (two mistakes) for longer texts.
  */
 #include "nearest.h"
 

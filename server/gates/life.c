@@ -118,8 +118,8 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Sets whether the gate can use its source. If it can, an earlier failed lookup no longer counts,
- * because it may have been the last one. The caller holds the lock. */
+/* Sets whether the gate can use its source. If it can, forgets an earlier failed lookup, because an
+ * idle gate has no later lookup that would. The caller holds the lock. */
 static void gate_life_set_source(struct gate *gate, bool up, const char *why)
 {
     gate->source_up = up;

@@ -408,8 +408,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
 }
 
 /* Ends a connection whose input is malformed or cannot be stored for lack of memory, because later
- * input cannot be parsed either. Sends an error after all replies, and closes the connection once the
- * client has stopped sending. */
+ * input cannot be parsed either. Sends an error after all replies, and closes the connection once
+ * the client has stopped sending. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];

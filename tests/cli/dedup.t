@@ -441,11 +441,11 @@ $ for n in 50 70 5M; do seq 100000 | bloomgate dedup -q -c -m 64 -n $n; echo $?;
 2
 2
 ! bloomgate dedup: stopped after 72 lines: the filter is full (about 70 keys), and more than 0.752% of new lines would be dropped; use a larger --memory
-! bloomgate dedup: --memory: too small for 70 keys: up to 3.01% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! bloomgate dedup: --memory is too small for 70 keys: up to 3.01% of new lines would be dropped; use a larger --memory, or replace it by a higher --rate
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --memory: too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! bloomgate dedup: --memory is too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or replace it by a higher --rate
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --memory: too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or --rate to accept a larger share
+! bloomgate dedup: --memory is too small for 5,000,000 keys: up to 100% of new lines would be dropped; use a larger --memory, or replace it by a higher --rate
 ! Try 'bloomgate dedup --help'.
 ! ls: cannot access 'new.state': No such file or directory
 ? 2
