@@ -151,11 +151,11 @@ $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 |
 ! bloomgate add: q.bg: the filter is full after 132 more keys, and the file is unchanged; build a larger filter
 ? 5
 $ seq 100000 | bloomgate build -q -k quotient crowded.bg; seq 100001 400000 > further; for i in 1 2 3 4 5; do bloomgate add -q -t 4 crowded.bg further; done
-! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
-! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
-! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
-! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
-! bloomgate add: crowded.bg: the filter is full after ...,... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ... more keys, and the file is unchanged; build a larger filter
+! bloomgate add: crowded.bg: the filter is full after ... more keys, and the file is unchanged; build a larger filter
 ? 5
 
 # info explains the number of saturated counters, copies and keys.
